@@ -4,12 +4,16 @@
  * asserted on both sides. FAULT_ABI_VERSION changes with any change of meaning or layout here.
  *
  * How a fault finds its counter
- *   The current task's cgroup id is looked up in the CPU's slot cache; the slot is right if slot_owner[slot] is that id.
- *   The cell at cpu * slots + slot then counts by class. On a miss slot_by_cgroup gives the slot, or a free one is claimed.
- *   Slot 0 counts for every cgroup that has no slot of its own, so no fault goes uncounted.
+ *   Each CPU remembers the cell it counted in last. If that cell bears the id of the current task's cgroup, its class counter
+ *   grows by one and that was all. Else slot_by_cgroup gives the cgroup's slot, or a free one is claimed, and the CPU's cell of
+ *   that slot is given the id and remembered. Slot 0 counts for every cgroup that has no slot of its own, so no fault goes
+ *   uncounted.
+ *   A CPU that turns to a slot sets its bit in slot_touched after the cache and before the count, so that the daemon reads the
+ *   cells in use, not slots x CPUs of them.
  * Who writes
- *   Programs claim slots; only the daemon gives them back (clear slot_owner and slot_by_cgroup, wait until no program can
- *   still be inside, read the last counts, zero the cells, push the slot on free_slots).
+ *   Programs claim slots; only the daemon gives them back (clear slot_owner, the ids in the cells and slot_by_cgroup, wait until
+ *   no program can still be inside, read the last counts, zero the cells, push the slot on free_slots). Counters are never
+ *   reset while in use.
  */
 #pragma once
 
@@ -34,23 +38,28 @@ enum fault_kind { FAULT_MISSING, FAULT_PROTECTION, FAULT_OTHER, FAULT_KINDS };
 
 /* ---- memory shared by mmap ---- */
 
-/* Map fault_cells: array of slots x possible CPUs, mmap-able. A cell is written by its own CPU only. */
+/* Map fault_cells: array of slots x possible CPUs, row by CPU, mmap-able. A cell is counted in by its own CPU only. */
 struct fault_cell {
+	__u64 id; /* cgroup that may count here; 0: nobody, and always in slot 0 */
 	__u64 count[FAULT_CLASSES];
+	__u64 pad[3];
 };
 
-/* Map slot_cache: one per possible CPU, mmap-able, a cache line each. Any value is safe: it is a hint that slot_owner
- * confirms, except `folded`, the id whose faults go to slot 0 without a look-up; the daemon zeroes it to have it asked anew. */
+/* One per possible CPU, a cache line each, in the .bss of each counting object. Any value of `cell` is safe, the cell's id
+ * confirms it. `folded` is the id whose faults go to slot 0 without a look-up; the daemon zeroes it to have it asked anew. */
 struct slot_cache {
 	__u64 folded;
-	__u32 slot;
+	__u32 cell;
 	__u32 pad[13];
 };
+#define FAULT_CPUS_MAX 4096
 
-/* Map slot_owner: __u64 cgroup id per slot, mmap-able, 0 = free. Entry 0 stays 0.
+/* Map slot_owner: __u64 cgroup id per slot, mmap-able, 0 = free. Entry 0 stays 0. Tells the daemon of claims.
  * Map slot_by_cgroup: hash of __u64 cgroup id to __u32 slot; value 0 folds the cgroup.
  * Map free_slots: stack of __u32. */
 #define FAULT_SLOT_OTHER 0
+/* Map slot_touched: __u64 words, FAULT_TOUCHED_WORDS(slots) per possible CPU, mmap-able; the daemon takes the bits away. */
+#define FAULT_TOUCHED_WORDS(slots) (((slots) + 63) / 64)
 /* Folded cgroups stay in slot_by_cgroup, so it is larger than the number of slots by this factor. */
 #define FAULT_HASH_FACTOR 4
 
@@ -80,8 +89,9 @@ struct cgroup_event {
 };
 
 _Static_assert(FAULT_CLASS_MODE_ONLY(FAULT_KERNEL) + 1 == FAULT_CLASSES, "classes are dense");
-_Static_assert(sizeof(struct fault_cell) == 8 * FAULT_CLASSES, "fault_cell is part of the ABI");
+_Static_assert(sizeof(struct fault_cell) == 192, "fault_cell fills three cache lines");
+_Static_assert(__builtin_offsetof(struct fault_cell, count) == 8, "fault_cell is part of the ABI");
 _Static_assert(sizeof(struct slot_cache) == 64, "slot_cache fills a cache line");
-_Static_assert(__builtin_offsetof(struct slot_cache, slot) == 8, "slot_cache is part of the ABI");
+_Static_assert(__builtin_offsetof(struct slot_cache, cell) == 8, "slot_cache is part of the ABI");
 _Static_assert(sizeof(struct cgroup_event) == 16 + CGROUP_PATH_BYTES, "cgroup_event is part of the ABI");
 _Static_assert(__builtin_offsetof(struct cgroup_event, path) == 16, "cgroup_event is part of the ABI");

@@ -6,26 +6,23 @@
 #include "bpf/slots.bpf.h"
 #include "bpf/fault_class.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct fault_cell);
-} fault_cells SEC(".maps");
+/* Set by the daemon before load: the programs can be preempted by one another on their CPU. */
+const volatile bool preemptible = false;
 
 static __always_inline int count(__u32 class)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u32 at = cpu * nr_slots + slot_of_current(cpu);
-	struct fault_cell *cell = bpf_map_lookup_elem(&fault_cells, &at);
+	struct fault_cell *cell = cell_of_current();
 
 	if (unlikely(!cell || class >= FAULT_CLASSES)) {
 		drop_count(FAULT_DROP_UNCOUNTED);
 		return 0;
 	}
-	/* Atomic on the CPU's own cell: an NMI or, on kernels >= 7, a preempting task may count here in between. */
-	__sync_fetch_and_add(&cell->count[class], 1);
+	/* At the tracepoints of x86 interrupts are off, the kernel runs a program only once per CPU at a time (an NMI's fault
+	 * included), and user and kernel faults count in different words: nobody else writes this one. */
+	if (preemptible)
+		__sync_fetch_and_add(&cell->count[class], 1);
+	else
+		*(volatile __u64 *)&cell->count[class] += 1;
 	return 0;
 }
 

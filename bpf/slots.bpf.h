@@ -12,16 +12,18 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Set by the daemon before load: rows of fault_cells. */
+/* Set by the daemon before load: cells in a row of fault_cells. */
 const volatile __u32 nr_slots = 1;
+
+struct slot_cache slot_cache[FAULT_CPUS_MAX];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct slot_cache);
-} slot_cache SEC(".maps");
+	__type(value, struct fault_cell);
+} fault_cells SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -44,6 +46,14 @@ struct {
 	__uint(key_size, 0);
 	__type(value, __u32);
 } free_slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} slot_touched SEC(".maps");
 
 static __always_inline void slot_give_back(__u32 slot)
 {
@@ -81,39 +91,60 @@ static __always_inline __u32 slot_claim(__u64 id, bool *retry)
 	return FAULT_SLOT_OTHER;
 }
 
-/* The slow path: asked when a CPU turns to another cgroup. */
-static __noinline __u32 slot_find(struct slot_cache *cache, __u64 id)
+static __always_inline void slot_touch(__u32 cpu, __u32 slot)
 {
-	__u32 *known, slot;
-	bool retry = false;
+	__u32 at = cpu * FAULT_TOUCHED_WORDS(nr_slots) + slot / 64;
+	__u64 *word = bpf_map_lookup_elem(&slot_touched, &at);
 
-	if (!cache)
-		return FAULT_SLOT_OTHER;
-	known = bpf_map_lookup_elem(&slot_by_cgroup, &id);
-	slot = known ? *known : slot_claim(id, &retry);
-	if (slot != FAULT_SLOT_OTHER)
-		*(volatile __u32 *)&cache->slot = slot;
-	else if (!retry)
-		*(volatile __u64 *)&cache->folded = id;
-	return slot;
+	if (word)
+		__sync_fetch_and_or(word, 1ull << (slot % 64));
 }
 
-/* The slot of the current task's cgroup on the default hierarchy. Each of the two cached words is written whole, so a
- * program that preempts this one on its CPU (kernels >= 7, fentry) can make it ask again but never count for another cgroup. */
-static __always_inline __u32 slot_of_current(__u32 cpu)
+/* The slow path: asked when a CPU turns to another cgroup. Returns the cell's index. */
+static __noinline __u32 cell_find(__u32 cpu, __u64 id)
 {
-	struct slot_cache *cache = bpf_map_lookup_elem(&slot_cache, &cpu);
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-	__u64 id = task->cgroups->dfl_cgrp->kn->id, *owner;
-	__u32 slot;
+	struct slot_cache *cache = &slot_cache[cpu % FAULT_CPUS_MAX];
+	__u32 *known, slot, at = cpu * nr_slots;
+	struct fault_cell *cell;
+	bool retry = false;
 
-	if (unlikely(!cache))
-		return FAULT_SLOT_OTHER;
-	slot = *(volatile __u32 *)&cache->slot;
-	owner = bpf_map_lookup_elem(&slot_owner, &slot);
-	if (likely(owner && *(volatile __u64 *)owner == id))
-		return slot;
-	if (*(volatile __u64 *)&cache->folded == id)
-		return FAULT_SLOT_OTHER;
-	return slot_find(cache, id);
+	if (cache->folded == id)
+		return at;
+	known = bpf_map_lookup_elem(&slot_by_cgroup, &id);
+	slot = known ? *known : slot_claim(id, &retry);
+	if (slot == FAULT_SLOT_OTHER) {
+		if (!retry)
+			*(volatile __u64 *)&cache->folded = id;
+		return at;
+	}
+	at += slot;
+	cell = bpf_map_lookup_elem(&fault_cells, &at);
+	if (cell)
+		*(volatile __u64 *)&cell->id = id;
+	*(volatile __u32 *)&cache->cell = at;
+	slot_touch(cpu, slot);
+	return at;
+}
+
+static __always_inline __u64 current_cgroup_id(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+
+	return task->cgroups->dfl_cgrp->kn->id;
+}
+
+/* The cell of this CPU for the current task's cgroup on the default hierarchy; NULL only if the maps are not what they should
+ * be. Cached words are written whole, so a program that preempts this one on its CPU (kernels >= 7, fentry) can make it ask
+ * again but never count for another cgroup. */
+static __always_inline struct fault_cell *cell_of_current(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 at = *(volatile __u32 *)&slot_cache[cpu % FAULT_CPUS_MAX].cell;
+	__u64 id = current_cgroup_id();
+	struct fault_cell *cell = bpf_map_lookup_elem(&fault_cells, &at);
+
+	if (likely(cell && *(volatile __u64 *)&cell->id == id))
+		return cell;
+	at = cell_find(cpu, id);
+	return bpf_map_lookup_elem(&fault_cells, &at);
 }

@@ -13,19 +13,20 @@
 
 #define cleanup(f) __attribute__((cleanup(f)))
 
-/* Defines a cleanup handler `name` for locals of `type`, which calls `destroy(local)`; destroy must accept an empty value. */
-#define DEFINE_CLEANUP(name, type, destroy)                                                                            \
-	static inline void name(type *local)                                                                           \
-	{                                                                                                              \
-		destroy(*local);                                                                                       \
+/* Defines a cleanup handler `name` for locals of `type`, which calls `destroy(local)`; destroy must accept an empty
+ * value. */
+#define DEFINE_CLEANUP(name, type, destroy)  \
+	static inline void name(type *local) \
+	{                                    \
+		destroy(*local);             \
 	}
 
 /* Hands the value of an owning local over and leaves the local empty. */
-#define take_ptr(p)                                                                                                    \
-	__extension__({                                                                                                \
-		__typeof__(p) taken_ = (p);                                                                            \
-		(p) = NULL;                                                                                            \
-		taken_;                                                                                                \
+#define take_ptr(p)                         \
+	__extension__({                     \
+		__typeof__(p) taken_ = (p); \
+		(p) = NULL;                 \
+		taken_;                     \
 	})
 
 static inline void free_local(void *p)

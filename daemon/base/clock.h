@@ -14,7 +14,7 @@
 
 static inline uint64_t clock_read_ns(clockid_t id)
 {
-	struct timespec ts = { 0 };
+	struct timespec ts = {0};
 	clock_gettime(id, &ts);
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Globs over cgroup paths. `*` and `?` stay within one component, `**` as a whole component crosses any number of them (none
- * too), `[...]` and `\` as in fnmatch(3). A pattern matches the whole path. Time is bounded by the product of the lengths.
+ * Globs over cgroup paths. `*` and `?` stay within one component, `**` as a whole component crosses any number of them
+ * (none too), `[...]` and `\` as in fnmatch(3). A pattern matches the whole path. Time is bounded by the product of the
+ * lengths.
  */
 #pragma once
 

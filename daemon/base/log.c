@@ -53,8 +53,8 @@ bool log_to_journal(void)
 
 static const char *level_name(int priority)
 {
-	static const char *const names[] = { "emergency", "alert",  "critical", "error",
-					     "warning",   "notice", "info",     "debug" };
+	static const char *const names[] = {"emergency", "alert",  "critical", "error",
+					    "warning",   "notice", "info",     "debug"};
 	return names[priority & LOG_PRIMASK];
 }
 
@@ -66,7 +66,8 @@ static void write_journal(int priority, int error, const char *file, int line, c
 
 static void write_stderr(int priority, const char *text)
 {
-	/* One write per line, so that lines of several processes do not mix; a full pipe loses the line, not the daemon. */
+	/* One write per line, so that lines of several processes do not mix; a full pipe loses the line, not the
+	 * daemon. */
 	char out[LINE_MAX_BYTES + 32];
 	int n = snprintf(out, sizeof(out), "%s%s: %s\n", to_terminal ? "" : "faultd: ", level_name(priority), text);
 

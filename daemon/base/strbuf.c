@@ -11,7 +11,7 @@
 void strbuf_done(struct strbuf *b)
 {
 	free(b->data);
-	*b = (struct strbuf){ 0 };
+	*b = (struct strbuf){0};
 }
 
 void strbuf_reset(struct strbuf *b)
@@ -112,6 +112,6 @@ char *strbuf_take(struct strbuf *b)
 		return NULL;
 	}
 	data = b->data;
-	*b = (struct strbuf){ 0 };
+	*b = (struct strbuf){0};
 	return data;
 }

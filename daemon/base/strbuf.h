@@ -26,7 +26,8 @@ void strbuf_addc(struct strbuf *b, char c);
 void strbuf_addf(struct strbuf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Decimal, several times faster than the printf family: scrapes are mostly numbers. */
 void strbuf_addu(struct strbuf *b, unsigned long long value);
-/* Hands the bytes over (caller frees) and leaves the buffer empty. NULL if an append failed; an empty buffer gives "". */
+/* Hands the bytes over (caller frees) and leaves the buffer empty. NULL if an append failed; an empty buffer gives "".
+ */
 char *strbuf_take(struct strbuf *b);
 
 static inline int strbuf_error(const struct strbuf *b)
@@ -34,4 +35,4 @@ static inline int strbuf_error(const struct strbuf *b)
 	return b->error;
 }
 
-#define auto_strbuf __attribute__((cleanup(strbuf_done))) struct strbuf
+#define auto_strbuf __attribute__((__cleanup__(strbuf_done))) struct strbuf

@@ -94,7 +94,7 @@ int table_put(struct table *t, uint64_t id, void *value)
 	if (at == NIL)
 		return -ENOSPC;
 	t->free = t->nodes[at].next;
-	t->nodes[at] = (struct node){ .id = id, .value = value, .next = NIL };
+	t->nodes[at] = (struct node){.id = id, .value = value, .next = NIL};
 	*link = at;
 	t->count++;
 	return 0;

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "daemon/base/strbuf.h"
 
@@ -10,3 +11,6 @@
 bool utf8_valid(const char *bytes, size_t len);
 /* Appends the bytes, each maximal ill-formed part replaced by one U+FFFD. */
 void utf8_append(struct strbuf *out, const char *bytes, size_t len);
+/* Looks at the first character of `len` > 0 bytes. True if it is well formed: *ret_char is its code point, *ret_len its
+ * length. Otherwise *ret_len is the length of the maximal ill-formed part, at least 1, and *ret_char is U+FFFD. */
+bool utf8_next(const char *bytes, size_t len, size_t *ret_len, uint32_t *ret_char);

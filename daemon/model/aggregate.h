@@ -2,10 +2,10 @@
 /*
  * Totals and rates per cgroup: the one table that sources fill and sinks read. Knows no clock and no descriptor.
  *
- * An *entry* is a series: a label (the cgroup's path as UTF-8), its totals and its windows. A *binding* ties one kernel cgroup
- * id to an entry while the id lives. A cgroup recreated under the same path gets a new binding to the same entry, so its series
- * goes on. A dead entry stays until every sink has reported it once (or until room or time runs out), then its totals
- * fold into the entry `other`: the sum over all entries never goes back.
+ * An *entry* is a series: a label (the cgroup's path as UTF-8), its totals and its windows. A *binding* ties one kernel
+ * cgroup id to an entry while the id lives. A cgroup recreated under the same path gets a new binding to the same
+ * entry, so its series goes on. A dead entry stays until every sink has reported it once (or until room or time runs
+ * out), then its totals fold into the entry `other`: the sum over all entries never goes back.
  */
 #pragma once
 
@@ -21,13 +21,14 @@ struct aggregate;
 
 struct aggregate_options {
 	uint32_t max_cgroups; /* entries besides `other` that may be alive at once */
+	uint32_t max_ids;     /* ids that may be bound at once, folded ones included */
 	uint64_t interval_ns;
 	const uint64_t *windows_ns; /* ascending, n_windows of them */
 	size_t n_windows;
-	uint32_t sinks;		 /* bit set of the sinks that report; a dead entry waits for these */
-	uint64_t linger_ns;	 /* but no longer than this */
-	uint64_t now_ns;	 /* monotonic: counting begins */
-	uint64_t now_unix_ns;	 /* the same instant on the wall clock */
+	uint32_t sinks;       /* bit set of the sinks that report; a dead entry waits for these */
+	uint64_t linger_ns;   /* but no longer than this */
+	uint64_t now_ns;      /* monotonic: counting begins */
+	uint64_t now_unix_ns; /* the same instant on the wall clock */
 };
 
 /* Bits of aggregate_options.sinks */
@@ -37,7 +38,7 @@ struct aggregate_options {
 struct cgroup_entry {
 	const struct identity *identity; /* never NULL */
 	uint64_t faults[FAULT_CLASSES_ALL];
-	uint64_t major;		 /* meaningful if has_major */
+	uint64_t major; /* meaningful if has_major */
 	bool has_major;
 	bool dead;
 	uint64_t start_unix_ns; /* when this series' counting began: no count in it is older */
@@ -48,31 +49,38 @@ struct aggregate *aggregate_free(struct aggregate *a);
 
 /* ---- for sources, through the pipeline ---- */
 
-/* True if the id has a binding. */
+/* True if the id has a binding. Id 0 is always bound, to `other`. */
 bool aggregate_knows(const struct aggregate *a, uint64_t id);
-/* Binds a cgroup id. Takes over `identity` (always, on failure too); NULL folds the id into `other`. With no room for another
- * entry the id folds into `other` and *ret_folded is set. `ret_folded` may be NULL. -EEXIST, -ENOMEM. */
-int aggregate_bind(struct aggregate *a, uint64_t id, struct identity *identity, uint64_t now_ns, uint64_t now_unix_ns,
-		   bool *ret_folded);
-/* New running totals of a bound id, as its source counts them: only the growth since the last call is added. Id 0 is always
- * bound, to `other`. Unknown ids are ignored. */
-void aggregate_faults(struct aggregate *a, uint64_t id, const uint64_t counts[FAULT_CLASSES]);
-/* Totals of a source that knows no classes. */
-void aggregate_faults_unclassed(struct aggregate *a, uint64_t id, uint64_t delta);
-void aggregate_major(struct aggregate *a, uint64_t id, uint64_t delta);
-/* The cgroup is gone and its last counts were added. Unknown ids are ignored. */
+/* Binds a cgroup id to the entry of its label. Takes over `identity` (always, on failure too); NULL folds the id into
+ * `other`. With no room for another live entry the id folds into `other` and *ret_over_limit is set. -EEXIST, -ENOSPC
+ * (too many ids), -ENOMEM. */
+int aggregate_bind(struct aggregate *a, uint64_t id, struct identity *identity, bool *ret_over_limit);
+/* Adds what a source counted since it last told. Ids without a binding count as `other`. */
+void aggregate_faults(struct aggregate *a, uint64_t id, const uint64_t growth[FAULT_CLASSES]);
+/* The same from a source that knows no classes. */
+void aggregate_faults_unclassed(struct aggregate *a, uint64_t id, uint64_t growth);
+/* Major faults of the cgroup at `path`; without an entry of its own they count for its nearest ancestor that has one,
+ * else for `other`. */
+void aggregate_major(struct aggregate *a, const char *path, uint64_t growth);
+void aggregate_major_other(struct aggregate *a, uint64_t growth);
+/* The cgroup is gone and its last counts were added. Its entry is dead when no other id is bound to it. Unknown ids are
+ * ignored. */
 void aggregate_unbind(struct aggregate *a, uint64_t id, uint64_t now_ns);
-/* Filters changed: the id's totals go on in another series (NULL identity: in `other`); nothing is counted twice or lost. */
-int aggregate_rebind(struct aggregate *a, uint64_t id, struct identity *identity, uint64_t now_ns, uint64_t now_unix_ns);
-/* The path that the id is bound under; NULL if unknown or folded. */
+/* The identity that the id is bound under; NULL if unknown or folded. */
 const struct identity *aggregate_identity(const struct aggregate *a, uint64_t id);
-/* Ends a tick: what came since the last one enters the windows; dead entries that are due leave. */
-void aggregate_tick(struct aggregate *a, uint64_t now_ns);
+/* Calls `visit` for each bound id but 0; the callback may unbind the id that it is handed. */
+void aggregate_visit(struct aggregate *a, void (*visit)(uint64_t id, bool folded, void *userdata), void *userdata);
+/* Ends a tick: what came since the last one enters the windows; dead entries that are due leave. Entries bound from now
+ * on began to count at this instant at the earliest. */
+void aggregate_tick(struct aggregate *a, uint64_t now_ns, uint64_t now_unix_ns);
 /* Windows and interval changed by a reload: totals stay, rates begin anew. -EINVAL, -ENOMEM (then nothing changed). */
 int aggregate_rewindow(struct aggregate *a, uint64_t interval_ns, const uint64_t *windows_ns, size_t n_windows,
 		       uint64_t now_ns);
-/* Sink `bit` has reported all entries: dead ones that have now been seen by all sinks leave at the next tick. */
-void aggregate_reported(struct aggregate *a, uint32_t bit);
+/* Deaths so far. A sink notes it with its snapshot and hands it back when the snapshot has reached the reader. */
+uint64_t aggregate_deaths(const struct aggregate *a);
+/* Sink `bit` has reported all entries as they were when `deaths` had happened: the dead among them that all sinks have
+ * reported leave at the next tick. */
+void aggregate_reported(struct aggregate *a, uint32_t bit, uint64_t deaths);
 void aggregate_set_sinks(struct aggregate *a, uint32_t sinks);
 
 /* ---- for sinks ---- */
@@ -80,8 +88,10 @@ void aggregate_set_sinks(struct aggregate *a, uint32_t sinks);
 /* Entries are at 0 .. aggregate_size()-1, `other` at 0; NULL where none is. */
 size_t aggregate_size(const struct aggregate *a);
 const struct cgroup_entry *aggregate_entry(const struct aggregate *a, size_t at);
-/* Live entries besides `other`. */
+/* Live and dead entries besides `other`. */
 size_t aggregate_live(const struct aggregate *a);
+size_t aggregate_dead(const struct aggregate *a);
+uint32_t aggregate_max(const struct aggregate *a);
 size_t aggregate_windows(const struct aggregate *a);
 uint64_t aggregate_window_ns(const struct aggregate *a, size_t w);
 /* Faults per second of the entry at `at` over window `w`. */

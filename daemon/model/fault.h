@@ -14,8 +14,8 @@ struct fault_class {
 	const char *kind;   /* "missing", "protection", "other" or "unknown" */
 };
 
-/* Names of class `class` < FAULT_CLASSES_ALL, static storage; never NULL, out of range gives all "unknown". */
-const struct fault_class *fault_class_names(uint32_t class);
+/* Names of class `class` < FAULT_CLASSES_ALL, in static storage, never NULL; out of range gives all "unknown". */
+struct fault_class fault_class_names(uint32_t class);
 
 /* Set of classes, a bit each, for rates over a group of classes. */
 typedef uint32_t fault_class_set;

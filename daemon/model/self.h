@@ -1,58 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the daemon tells about itself. Each figure is declared once, here, with its name and its explanation; exposition and
- * documentation are made from this list. To add a figure: add a line; to move it: self.<field>++.
+ * What the daemon tells about itself. Each figure is declared once, here, with its name and its explanation; exposition
+ * and documentation are made from this list. To add a figure: add a line; to move it: self.<field>++.
  *
  * SELF_METRICS(M): M(field, kind, name, label, value, help)
  *   field  in struct self_stats, uint64_t; a gauge holds its present value
- *   kind   counter or gauge
+ *   kind   counter or gauge; seconds is a gauge of nanoseconds that is shown in seconds, its name ends so
  *   name   of the metric family without prefix "faultd_" and, for counters, without suffix "_total"
  *   label  label name or NULL; lines of one family stand together, only the first one's help counts
+ * Sums over one family make sense: what is counted in other units has a family of its own.
  */
 #pragma once
 
 #include <stdint.h>
 
-#define SELF_METRICS(M)                                                                                                          \
-	M(drop_no_slot, counter, "drops", "reason", "no_slot",                                                                   \
-	  "What could not be done, by reason. no_slot, table_full, table_busy: a cgroup's faults counted under other for want of a slot; " \
-	  "uncounted: faults lost; cgroup_ring: births or deaths of cgroups learnt late; queue_full, rejected, too_large: data points " \
-	  "not delivered to the collector; cgroup_limit: cgroups folded into other.")                                              \
-	M(drop_table_full, counter, "drops", "reason", "table_full", "")                                                         \
-	M(drop_table_busy, counter, "drops", "reason", "table_busy", "")                                                         \
-	M(drop_slot_leaked, counter, "drops", "reason", "slot_leaked", "")                                                       \
-	M(drop_uncounted, counter, "drops", "reason", "uncounted", "")                                                           \
-	M(drop_cgroup_ring, counter, "drops", "reason", "cgroup_ring", "")                                                       \
-	M(drop_cgroup_limit, counter, "drops", "reason", "cgroup_limit", "")                                                     \
-	M(drop_queue_full, counter, "drops", "reason", "queue_full", "")                                                         \
-	M(drop_rejected, counter, "drops", "reason", "rejected", "")                                                             \
-	M(drop_too_large, counter, "drops", "reason", "too_large", "")                                                           \
-	M(drop_partial, counter, "drops", "reason", "partial", "")                                                               \
-	M(recursion_misses, counter, "probe_recursion_misses", NULL, "",                                                         \
-	  "Runs of a probe that the kernel skipped because the probe was already running on that CPU; such faults are not counted.") \
-	M(cgroups_live, gauge, "cgroups", "state", "live", "Cgroups in the table, by state; other holds all that have no entry.") \
-	M(cgroups_dead, gauge, "cgroups", "state", "dead", "")                                                                   \
-	M(cgroups_max, gauge, "cgroups_limit", NULL, "", "Cgroups that can have a series of their own at once.")                 \
-	M(slots_used, gauge, "probe_slots_used", NULL, "", "Counter slots in use in the kernel.")                                \
-	M(slots_max, gauge, "probe_slots", NULL, "", "Counter slots that the probe has in the kernel.")                          \
-	M(probe_memory_bytes, gauge, "probe_memory_bytes", NULL, "", "Kernel memory of the probe's counters.")                   \
-	M(reloads_ok, counter, "config_reloads", "result", "ok", "Reloads of the configuration, by result.")                     \
-	M(reloads_failed, counter, "config_reloads", "result", "failed", "")                                                     \
-	M(config_ok, gauge, "config_last_reload_successful", NULL, "", "1 if the running configuration is the one on disk at the last (re)load.") \
-	M(ship_sent, counter, "ship_batches", "outcome", "sent", "Batches by what became of an attempt to deliver them.")        \
-	M(ship_retried, counter, "ship_batches", "outcome", "retried", "")                                                       \
-	M(ship_rejected, counter, "ship_batches", "outcome", "rejected", "")                                                     \
-	M(ship_points, counter, "ship_data_points", NULL, "", "Data points delivered to the collector.")                         \
-	M(ship_bytes, counter, "ship_sent_bytes", NULL, "", "Bytes of delivered request bodies, after compression.")             \
-	M(queue_batches, gauge, "ship_queue_batches", NULL, "", "Batches that wait for delivery.")                               \
-	M(queue_bytes, gauge, "ship_queue_bytes", NULL, "", "Bytes that wait for delivery.")                                     \
+/* clang-format off */
+#define SELF_METRICS(M)                                                                                                 \
+	M(drop_no_slot, counter, "drops", "reason", "no_slot",                                                          \
+	  "Times that something could not be done exactly, by reason. no_slot, table_full, table_busy: faults of a cgroup were " \
+	  "counted under other; slot_leaked: a slot could not be given back; uncounted: a fault was lost; cgroup_ring: the birth " \
+	  "or death of a cgroup was learnt late; cgroup_limit: a cgroup was folded into other.")                         \
+	M(drop_table_full, counter, "drops", "reason", "table_full", "")                                                \
+	M(drop_table_busy, counter, "drops", "reason", "table_busy", "")                                                \
+	M(drop_slot_leaked, counter, "drops", "reason", "slot_leaked", "")                                              \
+	M(drop_uncounted, counter, "drops", "reason", "uncounted", "")                                                  \
+	M(drop_cgroup_ring, counter, "drops", "reason", "cgroup_ring", "")                                              \
+	M(drop_cgroup_limit, counter, "drops", "reason", "cgroup_limit", "")                                            \
+	M(recursion_misses, counter, "probe_recursion_misses", NULL, "",                                                \
+	  "Runs of a probe that the kernel skipped because it was already running on that CPU; such faults are not counted.") \
+	M(cgroups_live, gauge, "cgroups", "state", "live", "Cgroups that have series of their own, by state; other holds the rest.") \
+	M(cgroups_dead, gauge, "cgroups", "state", "dead", "")                                                          \
+	M(cgroups_max, gauge, "cgroups_limit", NULL, "", "Cgroups that may have series of their own at once.")          \
+	M(slots_used, gauge, "probe_slots_used", NULL, "", "Counter slots in use in the kernel.")                       \
+	M(slots_max, gauge, "probe_slots", NULL, "", "Counter slots that the probe has in the kernel.")                 \
+	M(probe_memory_bytes, gauge, "probe_memory_bytes", NULL, "", "Kernel memory of the probe's counters.")          \
+	M(reloads_ok, counter, "config_reloads", "result", "ok", "Reloads of the configuration, by result.")            \
+	M(reloads_failed, counter, "config_reloads", "result", "failed", "")                                            \
+	M(config_ok, gauge, "config_last_reload_successful", NULL, "",                                                  \
+	  "1 if the last load or reload of the configuration succeeded, 0 if an older one is still in use.")            \
+	M(ship_sent, counter, "ship_batches", "outcome", "sent", "Attempts to deliver a batch to the collector, by outcome.") \
+	M(ship_retried, counter, "ship_batches", "outcome", "retried", "")                                              \
+	M(ship_rejected, counter, "ship_batches", "outcome", "rejected", "")                                            \
+	M(ship_points, counter, "ship_data_points", NULL, "", "Data points delivered to the collector.")                \
+	M(drop_queue_full, counter, "ship_dropped_data_points", "reason", "queue_full",                                 \
+	  "Data points that the collector never got, by reason. queue_full: the oldest gave way to newer ones; rejected: the "  \
+	  "collector refused the batch; too_large: over the collector's size limit; partial: refused within an accepted batch.") \
+	M(drop_rejected, counter, "ship_dropped_data_points", "reason", "rejected", "")                                 \
+	M(drop_too_large, counter, "ship_dropped_data_points", "reason", "too_large", "")                               \
+	M(drop_partial, counter, "ship_dropped_data_points", "reason", "partial", "")                                   \
+	M(ship_bytes, counter, "ship_sent_bytes", NULL, "", "Bytes of delivered request bodies, after compression.")    \
+	M(queue_batches, gauge, "ship_queue_batches", NULL, "", "Batches that wait for delivery.")                      \
+	M(queue_bytes, gauge, "ship_queue_bytes", NULL, "", "Bytes that wait for delivery.")                            \
 	M(queue_max_bytes, gauge, "ship_queue_limit_bytes", NULL, "", "Bytes that may wait for delivery before the oldest batch is dropped.") \
-	M(scrapes, counter, "scrapes", "result", "ok", "Scrapes answered, by result.")                                           \
-	M(scrapes_busy, counter, "scrapes", "result", "busy", "")                                                                \
-	M(scrape_bytes, gauge, "scrape_size_bytes", NULL, "", "Size of the last exposition, before compression.")                \
-	M(ticks, counter, "ticks", NULL, "", "Intervals that were closed.")                                                      \
-	M(ticks_late, counter, "ticks_late", NULL, "", "Intervals that were closed more than half an interval late.")            \
-	M(loop_worst_ns, gauge, "loop_worst_nanoseconds", NULL, "", "Longest run of one event handler since start.")
+	M(scrapes, counter, "scrapes", "result", "ok",                                                                  \
+	  "Scrapes, by result. busy: refused, too many at once; failed: no counters to show, or the client went away.") \
+	M(scrapes_busy, counter, "scrapes", "result", "busy", "")                                                       \
+	M(scrapes_failed, counter, "scrapes", "result", "failed", "")                                                   \
+	M(scrape_bytes, gauge, "scrape_size_bytes", NULL, "", "Size of the last exposition, before compression.")       \
+	M(ticks, counter, "ticks", NULL, "", "Intervals that were closed.")                                             \
+	M(ticks_late, counter, "late_ticks", NULL, "", "Intervals that were closed more than half an interval late.")   \
+	M(loop_worst_ns, seconds, "loop_longest_run_seconds", NULL, "", "Longest run of one event handler since start.")
+/* clang-format on */
 
 struct self_stats {
 #define SELF_FIELD(field, kind, name, label, value, help) uint64_t field;

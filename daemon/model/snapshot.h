@@ -15,11 +15,23 @@ struct probe_info {
 	const char *backend; /* "tracepoint", "memory.stat", "off", ... */
 };
 
+/* What the kernel says about this process; 0 where it is not known. */
+struct process_stats {
+	uint64_t cpu_ns;        /* user and system time */
+	uint64_t start_unix_ns; /* read once: a constant for the process' life */
+	uint64_t virtual_bytes;
+	uint64_t resident_bytes;
+	uint64_t open_fds;
+	uint64_t max_fds;
+};
+
 struct snapshot {
 	uint64_t now_ns;      /* monotonic */
 	uint64_t now_unix_ns; /* the same instant on the wall clock */
 	const struct aggregate *aggregate;
+	uint64_t deaths; /* aggregate_deaths() at this instant; goes back to the pipeline when the snapshot has reached a reader */
 	const struct self_stats *self;
 	const struct probe_info *probes;
 	size_t n_probes;
+	const struct process_stats *process; /* filled in by the sink that tells it; NULL: not told */
 };

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The short way in; the build itself is meson's. "make help" tells what there is.
+
+BUILD ?= build
+# The distribution's Python, for whose modules packaging/install-deps cares, whatever else is first in PATH.
+PYTHON ?= /usr/bin/python3
+# More options for "meson setup" of a new build folder.
+MESON_OPTIONS ?=
+# Arguments for the program behind a target: make run ARGS="--help", make check ARGS="unit live".
+ARGS ?=
+
+export DEBIAN_FRONTEND := noninteractive
+
+# The tests are built when they are asked for: to build and run needs fewer packages.
+meson_setup = test -f $(BUILD)/build.ninja || meson setup $(MESON_OPTIONS) -Dtests=false $(BUILD)
+
+.PHONY: help deps build run check bench install fmt clean
+.NOTPARALLEL:
+
+help:
+	@echo "make run      install what the build needs, build, run the daemon with a live view; Ctrl-C ends it"
+	@echo "make check    install what the tests need, build, run all tests"
+	@echo "make build    install what the build needs, build into $(BUILD)/"
+	@echo "make bench    measure what a page fault costs with and without faultd"
+	@echo "make install  meson install (DESTDIR is honoured)"
+	@echo "make fmt      format the C sources"
+	@echo "make clean    remove the build folders"
+
+deps:
+	@packaging/install-deps build
+
+build: deps
+	@$(meson_setup)
+	@ninja -C $(BUILD)
+
+run: build
+	@exec $(PYTHON) tests/dev/devrun.py --build $(BUILD) $(ARGS)
+
+check:
+	@packaging/install-deps test
+	@exec $(PYTHON) tests/run --build $(BUILD) $(ARGS)
+
+bench:
+	@packaging/install-deps test
+	@$(meson_setup)
+	@meson configure $(BUILD) -Dtests=true
+	@ninja -C $(BUILD)
+	@exec $(PYTHON) tests/bench/bench.py --build $(BUILD) $(ARGS)
+
+install: build
+	@meson install -C $(BUILD) --no-rebuild
+
+fmt:
+	@find bpf config daemon tests -name '*.[ch]' -exec clang-format -i {} +
+
+clean:
+	@rm -rf $(BUILD) $(BUILD)-asan

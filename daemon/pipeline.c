@@ -1,0 +1,571 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/pipeline.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "daemon/base/cleanup.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/base/trim.h"
+#include "daemon/census.h"
+#include "daemon/exit.h"
+#include "daemon/ladder.h"
+#include "daemon/model/aggregate.h"
+#include "daemon/model/snapshot.h"
+#include "daemon/sink/otlp.h"
+#include "daemon/sink/queue.h"
+#include "daemon/sink/scrape.h"
+#include "daemon/sink/ship.h"
+#include "daemon/source/host.h"
+
+/* A dead cgroup that nobody asks for leaves after this long. */
+#define LINGER_NS (300 * NSEC_PER_SEC)
+#define STATUS_NS (10 * NSEC_PER_SEC)
+/* Collectors' usual bound for one request body is larger. */
+#define BATCH_BYTES ((size_t)4 << 20)
+#define USER_AGENT "faultd/" FAULTD_VERSION
+
+struct pipeline {
+	sd_event *event;
+	struct config *config;
+	const char *config_file;
+	struct self_stats self;
+	struct host host;
+
+	struct cgroup_mounts mounts;
+	struct ladder ladder;
+	struct aggregate *aggregate;
+	struct census *census;
+	struct probe_info probes[2];
+
+	struct scrape *scrape;
+	struct queue *queue;
+	struct ship *ship;
+
+	sd_event_source *tick_timer, *ship_timer, *life;
+	uint64_t next_tick_ns, next_ship_ns, last_status_ns;
+	bool trimmed;
+};
+
+/* ---- what sinks see ---- */
+
+static void take_snapshot(struct pipeline *p, struct snapshot *ret)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	census_refresh(p->census, now_ns);
+	if (p->queue) {
+		p->self.queue_batches = queue_count(p->queue);
+		p->self.queue_bytes = queue_bytes(p->queue);
+		p->self.queue_max_bytes = queue_max_bytes(p->queue);
+	}
+	*ret = (struct snapshot){
+	    .now_ns = now_ns,
+	    .now_unix_ns = clock_realtime_ns(),
+	    .aggregate = p->aggregate,
+	    .deaths = aggregate_deaths(p->aggregate),
+	    .self = &p->self,
+	    .probes = p->probes,
+	    .n_probes = ARRAY_SIZE(p->probes),
+	};
+}
+
+static int on_scrape(struct snapshot *ret, void *userdata)
+{
+	take_snapshot(userdata, ret);
+	return 0;
+}
+
+static void on_scraped(uint64_t deaths, void *userdata)
+{
+	struct pipeline *p = userdata;
+
+	aggregate_reported(p->aggregate, AGGREGATE_SINK_SCRAPE, deaths);
+}
+
+static int on_health(const char **ret_reason, void *userdata)
+{
+	const struct pipeline *p = userdata;
+
+	if (clock_monotonic_ns() > p->next_tick_ns + 3 * p->config->interval_ns) {
+		*ret_reason = "intervals are not being closed in time";
+		return -ETIMEDOUT;
+	}
+	return 0;
+}
+
+/* ---- the clockwork ---- */
+
+static int arm(sd_event_source *timer, uint64_t at_ns)
+{
+	int r = sd_event_source_set_time(timer, at_ns / NSEC_PER_USEC);
+
+	return r < 0 ? r : sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
+}
+
+/* The next multiple of the interval: a late turn does not shift those after it, a long sleep does not bring a burst of
+ * them. */
+static uint64_t next_after(uint64_t due_ns, uint64_t interval_ns, uint64_t now_ns)
+{
+	if (now_ns < due_ns)
+		return due_ns;
+	return due_ns + ((now_ns - due_ns) / interval_ns + 1) * interval_ns;
+}
+
+static void tell_status(struct pipeline *p, uint64_t now_ns)
+{
+	double rate = 0;
+
+	if (p->last_status_ns && now_ns - p->last_status_ns < STATUS_NS)
+		return;
+	p->last_status_ns = now_ns;
+	for (size_t at = 0; at < aggregate_size(p->aggregate); at++)
+		if (aggregate_entry(p->aggregate, at))
+			rate += aggregate_rate(p->aggregate, at, 0);
+	(void)sd_notifyf(0, "STATUS=page faults by %s: %.0f/s in %zu cgroups; %zu batches wait for the collector",
+			 p->ladder.page_faults, rate, aggregate_live(p->aggregate),
+			 p->queue ? queue_count(p->queue) : 0);
+}
+
+static int on_tick(sd_event_source *timer, uint64_t usec, void *userdata)
+{
+	struct pipeline *p = userdata;
+	uint64_t now_ns = clock_monotonic_ns();
+
+	p->self.ticks++;
+	if (now_ns > p->next_tick_ns + p->config->interval_ns / 2)
+		p->self.ticks_late++;
+	census_refresh(p->census, now_ns);
+	census_tick(p->census, now_ns);
+	aggregate_tick(p->aggregate, now_ns, clock_realtime_ns());
+	tell_status(p, now_ns);
+	if (!p->trimmed) {
+		trim_memory();
+		p->trimmed = true;
+	}
+	p->next_tick_ns = next_after(p->next_tick_ns, p->config->interval_ns, now_ns);
+	return arm(p->tick_timer, p->next_tick_ns);
+}
+
+static void queue_snapshot(struct pipeline *p)
+{
+	struct otlp_host host = {
+	    .service_version = FAULTD_VERSION,
+	    .host_id = p->host.id,
+	    .host_name = p->host.name,
+	    .host_arch = p->host.arch,
+	};
+	struct otlp_batch *batches = NULL;
+	struct snapshot snapshot;
+	size_t n = 0, dropped = 0;
+	int r;
+
+	take_snapshot(p, &snapshot);
+	r = otlp_encode(&snapshot, &host, BATCH_BYTES, &batches, &n, &dropped);
+	if (r < 0) {
+		log_warning_errno(
+		    r, "cannot encode a batch for the collector (%s), ignoring: the next one carries the same totals",
+		    strerror(-r));
+		return;
+	}
+	p->self.drop_too_large += dropped;
+	for (size_t i = 0; i < n; i++) {
+		r = queue_push(p->queue, take_ptr(batches[i].data), batches[i].size, batches[i].points, snapshot.now_ns,
+			       &dropped);
+		p->self.drop_queue_full += dropped;
+		if (r < 0)
+			log_debug("a batch found no room in the queue: %s", strerror(-r));
+	}
+	otlp_batches_free(batches, n);
+	aggregate_reported(p->aggregate, AGGREGATE_SINK_SHIP, snapshot.deaths);
+}
+
+static int on_ship(sd_event_source *timer, uint64_t usec, void *userdata)
+{
+	struct pipeline *p = userdata;
+
+	queue_snapshot(p);
+	ship_kick(p->ship);
+	p->next_ship_ns = next_after(p->next_ship_ns, p->config->ship.interval_ns, clock_monotonic_ns());
+	return arm(p->ship_timer, p->next_ship_ns);
+}
+
+static int on_life(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct pipeline *p = userdata;
+
+	census_hear(p->census);
+	return 0;
+}
+
+/* ---- building ---- */
+
+static int fail(int *ret_exit, enum exit_code code, int error, const char *what)
+{
+	*ret_exit = code;
+	return log_error_errno(error, "%s: %s", what, strerror(abs(error)));
+}
+
+static int start_probes(struct pipeline *p, int *ret_exit)
+{
+	int r = cgroup_mounts_read("/proc/self/mountinfo", &p->mounts);
+
+	if (r < 0)
+		return fail(ret_exit, FAULTD_FAILED, r, "cannot read where cgroups are mounted");
+	r = ladder_climb(p->config, &p->mounts, &p->ladder);
+	for (size_t i = 0; i < LADDER_RUNGS; i++) {
+		const struct ladder_step *step = &p->ladder.steps[i];
+
+		if (step->tried)
+			log_at(r < 0             ? LOG_ERR
+			       : step->error < 0 ? LOG_WARNING
+						 : LOG_INFO,
+			       step->error, "page faults by %s: %s%s", step->rung,
+			       step->error < 0 ? "not usable: " : "", step->text);
+	}
+	if (r < 0) {
+		*ret_exit = ladder_exit_code(r);
+		return r;
+	}
+	p->probes[0] = (struct probe_info){.probe = "page_faults", .backend = p->ladder.page_faults};
+	p->probes[1] = (struct probe_info){.probe = "major_page_faults", .backend = p->ladder.major_faults};
+	return 0;
+}
+
+static uint32_t max_ids(const struct pipeline *p)
+{
+	struct probe_size size;
+
+	if (!p->ladder.probe)
+		return p->config->cgroups.max * FAULT_HASH_FACTOR;
+	probe_size(p->ladder.probe, &size);
+	return size.max_ids;
+}
+
+static uint32_t sinks_of(const struct config *c)
+{
+	return (c->scrape.listen.count ? AGGREGATE_SINK_SCRAPE : 0) | (c->ship.endpoint[0] ? AGGREGATE_SINK_SHIP : 0);
+}
+
+static int start_model(struct pipeline *p)
+{
+	struct aggregate_options options = {
+	    .max_cgroups = p->config->cgroups.max,
+	    .max_ids = max_ids(p),
+	    .interval_ns = p->config->interval_ns,
+	    .windows_ns = p->config->windows_ns,
+	    .n_windows = p->config->n_windows,
+	    .sinks = sinks_of(p->config),
+	    .linger_ns = LINGER_NS,
+	    .now_ns = clock_monotonic_ns(),
+	    .now_unix_ns = clock_realtime_ns(),
+	};
+	int r = aggregate_new(&options, &p->aggregate);
+
+	return r < 0 ? r : census_new(p->config, &p->ladder, p->aggregate, &p->self, &p->census);
+}
+
+static int make_scrape(struct pipeline *p, const struct config *c, struct scrape **ret)
+{
+	struct scrape_handlers handlers = {
+	    .snapshot = on_scrape,
+	    .reported = on_scraped,
+	    .health = on_health,
+	    .self = &p->self,
+	    .userdata = p,
+	};
+
+	if (c->scrape.listen.count == 0)
+		return 0;
+	return scrape_new(p->event, c->scrape.listen.items, c->scrape.listen.count, c->scrape.max_concurrent, &handlers,
+			  ret);
+}
+
+static void tell_addresses(const struct pipeline *p)
+{
+	const char *address;
+
+	for (size_t at = 0; p->scrape && (address = scrape_address(p->scrape, at)); at++)
+		log_info("scrape: listening on %s", address);
+}
+
+static int make_ship(struct pipeline *p, const struct config *c, struct ship **ret)
+{
+	auto_free char *url = NULL;
+	struct ship_options options = {
+	    .timeout_ns = c->ship.timeout_ns,
+	    .gzip = c->ship.compression == CONFIG_COMPRESSION_GZIP,
+	    .headers = (const struct ship_header *)c->ship.headers,
+	    .n_headers = c->ship.n_headers,
+	    .user_agent = USER_AGENT,
+	};
+	int r;
+
+	if (!c->ship.endpoint[0])
+		return 0;
+	r = ship_url(c->ship.endpoint, &url);
+	if (r < 0)
+		return r;
+	options.endpoint = url;
+	return ship_new(p->event, &options, p->queue, &p->self, ret);
+}
+
+_Static_assert(sizeof(struct ship_header) == sizeof(struct config_header),
+	       "the shipper reads the configuration's headers");
+
+static int make_timer(struct pipeline *p, uint64_t at_ns, sd_event_time_handler_t handler, int64_t priority,
+		      sd_event_source **ret)
+{
+	int r = sd_event_add_time(p->event, ret, CLOCK_MONOTONIC, at_ns / NSEC_PER_USEC, 1000, handler, p);
+
+	return r < 0 ? r : sd_event_source_set_priority(*ret, priority);
+}
+
+/* The phase of deliveries comes from the host's id, so that a fleet that was started at once does not deliver at once.
+ */
+static uint64_t ship_phase_ns(const struct pipeline *p, uint64_t interval_ns)
+{
+	uint64_t hash = 0;
+
+	for (const char *c = p->host.id[0] ? p->host.id : p->host.name; *c; c++)
+		hash = hash * 31 + (unsigned char)*c;
+	return hash % interval_ns;
+}
+
+static int start_ship_timer(struct pipeline *p)
+{
+	p->ship_timer = sd_event_source_disable_unref(p->ship_timer);
+	if (!p->ship)
+		return 0;
+	p->next_ship_ns = clock_monotonic_ns() + ship_phase_ns(p, p->config->ship.interval_ns);
+	return make_timer(p, p->next_ship_ns, on_ship, SD_EVENT_PRIORITY_NORMAL, &p->ship_timer);
+}
+
+static int start_clockwork(struct pipeline *p)
+{
+	int fd = census_life_fd(p->census), r;
+
+	p->next_tick_ns = clock_monotonic_ns() + p->config->interval_ns;
+	/* Ticks go first: rates are as true as their clock. */
+	r = make_timer(p, p->next_tick_ns, on_tick, SD_EVENT_PRIORITY_IMPORTANT, &p->tick_timer);
+	if (r >= 0 && fd >= 0)
+		r = sd_event_add_io(p->event, &p->life, fd, EPOLLIN, on_life, p);
+	return r < 0 ? r : start_ship_timer(p);
+}
+
+static int build(struct pipeline *p, int *ret_exit)
+{
+	int r;
+
+	*ret_exit = FAULTD_NO_RESOURCE;
+	host_read(&p->host);
+	log_set_max_level(p->config->log.level);
+	r = start_probes(p, ret_exit);
+	if (r < 0)
+		return r;
+	r = start_model(p);
+	if (r < 0)
+		return fail(ret_exit, FAULTD_NO_RESOURCE, r, "cannot set up the tables");
+	r = make_scrape(p, p->config, &p->scrape);
+	if (r < 0) {
+		*ret_exit = FAULTD_NO_RESOURCE; /* which address and why was logged by the endpoint */
+		return r;
+	}
+	tell_addresses(p);
+	r = queue_new(p->config->ship.queue_bytes, &p->queue);
+	if (r == 0)
+		r = make_ship(p, p->config, &p->ship);
+	if (r < 0)
+		return fail(ret_exit, FAULTD_NO_RESOURCE, r, "cannot set up delivery");
+	r = start_clockwork(p);
+	if (r < 0)
+		return fail(ret_exit, FAULTD_FAILED, r, "cannot set up timers");
+	p->self.config_ok = 1;
+	return 0;
+}
+
+int pipeline_new(sd_event *event, struct config *config, const char *config_file, struct pipeline **ret, int *ret_exit)
+{
+	struct pipeline *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p) {
+		config_free(config);
+		return fail(ret_exit, FAULTD_NO_RESOURCE, -ENOMEM, "cannot start");
+	}
+	p->event = sd_event_ref(event);
+	p->config = config;
+	p->config_file = config_file;
+	r = build(p, ret_exit);
+	if (r < 0) {
+		pipeline_free(p);
+		return r;
+	}
+	*ret = p;
+	return 0;
+}
+
+struct pipeline *pipeline_free(struct pipeline *p)
+{
+	if (!p)
+		return NULL;
+	sd_event_source_disable_unref(p->tick_timer);
+	sd_event_source_disable_unref(p->ship_timer);
+	sd_event_source_disable_unref(p->life);
+	scrape_free(p->scrape);
+	ship_free(p->ship);
+	queue_free(p->queue);
+	census_free(p->census);
+	aggregate_free(p->aggregate);
+	ladder_done(&p->ladder);
+	cgroup_mounts_done(&p->mounts);
+	config_free(p->config);
+	sd_event_unref(p->event);
+	free(p);
+	return NULL;
+}
+
+/* ---- reload ---- */
+
+static bool same_list(const struct config_list *a, const struct config_list *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (strcmp(a->items[i], b->items[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool same_clockwork(const struct config *a, const struct config *b)
+{
+	return a->interval_ns == b->interval_ns && a->n_windows == b->n_windows &&
+	       memcmp(a->windows_ns, b->windows_ns, a->n_windows * sizeof(a->windows_ns[0])) == 0;
+}
+
+/* What was sized at start stays as it is; the running configuration says so too. */
+static void keep_until_restart(const struct config *old, struct config *fresh)
+{
+	if (old->cgroups.max != fresh->cgroups.max || old->cgroups.memory_bytes != fresh->cgroups.memory_bytes ||
+	    old->cgroups.hierarchy != fresh->cgroups.hierarchy || old->probes.page_faults != fresh->probes.page_faults)
+		log_warning("cgroups.max, cgroups.memory, cgroups.hierarchy and probes take effect at the next "
+			    "restart, ignoring their "
+			    "change until then");
+	fresh->cgroups.max = old->cgroups.max;
+	fresh->cgroups.memory_bytes = old->cgroups.memory_bytes;
+	fresh->cgroups.hierarchy = old->cgroups.hierarchy;
+	fresh->probes.page_faults = old->probes.page_faults;
+}
+
+/* New sockets are opened before the old ones close, unless they share an address. */
+static int change_scrape(struct pipeline *p, const struct config *fresh)
+{
+	struct scrape *scrape = NULL;
+	int r;
+
+	if (same_list(&p->config->scrape.listen, &fresh->scrape.listen)) {
+		if (p->scrape)
+			scrape_set_max_concurrent(p->scrape, fresh->scrape.max_concurrent);
+		return 0;
+	}
+	r = make_scrape(p, fresh, &scrape);
+	if (r == -EADDRINUSE && p->scrape) {
+		p->scrape = scrape_free(p->scrape);
+		r = make_scrape(p, fresh, &scrape);
+		if (r < 0 && make_scrape(p, p->config, &p->scrape) < 0)
+			log_error("scrape: the old addresses could not be opened again, ignoring: there is no scrape "
+				  "endpoint now");
+	}
+	if (r < 0)
+		return r;
+	scrape_free(p->scrape);
+	p->scrape = scrape;
+	tell_addresses(p);
+	return 0;
+}
+
+/* Prepares what can fail, then swaps. Takes over `fresh` only if it succeeds. */
+static int apply(struct pipeline *p, struct config *fresh)
+{
+	struct filter *filter = NULL;
+	struct ship *ship = NULL;
+	uint64_t now_ns = clock_monotonic_ns();
+	size_t dropped = 0;
+	int r;
+
+	keep_until_restart(p->config, fresh);
+	r = filter_new(fresh->cgroups.include.items, fresh->cgroups.include.count, fresh->cgroups.exclude.items,
+		       fresh->cgroups.exclude.count, &filter);
+	if (r == 0)
+		r = make_ship(p, fresh, &ship);
+	if (r == 0 && !same_clockwork(p->config, fresh))
+		r = aggregate_rewindow(p->aggregate, fresh->interval_ns, fresh->windows_ns, fresh->n_windows, now_ns);
+	if (r == 0)
+		r = change_scrape(p, fresh);
+	if (r < 0) {
+		filter_free(filter);
+		ship_free(ship);
+		return r;
+	}
+	census_set_filter(p->census, filter, now_ns);
+	ship_free(p->ship);
+	p->ship = ship;
+	queue_set_max_bytes(p->queue, fresh->ship.queue_bytes, &dropped);
+	p->self.drop_queue_full += dropped;
+	aggregate_set_sinks(p->aggregate, sinks_of(fresh));
+	log_set_max_level(fresh->log.level);
+	config_free(p->config);
+	p->config = fresh;
+	return 0;
+}
+
+static int reload(struct pipeline *p)
+{
+	auto_strbuf errors = {0};
+	struct config *fresh = NULL;
+	char *line, *rest;
+	int r = config_load(p->config_file, &errors, &fresh);
+
+	if (r < 0) {
+		for (rest = errors.data; rest && (line = strsep(&rest, "\n"));)
+			if (*line)
+				log_error("%s", line);
+		return r;
+	}
+	r = apply(p, fresh);
+	if (r < 0) {
+		config_free(fresh);
+		return r;
+	}
+	r = start_ship_timer(p);
+	if (r < 0)
+		log_error_errno(
+		    r, "cannot set the delivery timer (%s), ignoring: nothing is shipped until the next reload",
+		    strerror(-r));
+	p->next_tick_ns = clock_monotonic_ns() + p->config->interval_ns;
+	return arm(p->tick_timer, p->next_tick_ns);
+}
+
+void pipeline_reload(struct pipeline *p)
+{
+	int r = reload(p);
+
+	p->self.config_ok = r == 0;
+	if (r < 0) {
+		p->self.reloads_failed++;
+		log_error_errno(r, "reload failed (%s): the old configuration stays", strerror(-r));
+		return;
+	}
+	p->self.reloads_ok++;
+	log_notice("configuration reloaded");
+}
+
+void pipeline_note_turn(struct pipeline *p, uint64_t ns)
+{
+	if (ns > p->self.loop_worst_ns)
+		p->self.loop_worst_ns = ns;
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/source/probe.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bpf/cgroup_life.skel.h"
+#include "bpf/page_fault.skel.h"
+#include "daemon/base/cleanup.h"
+#include "daemon/base/log.h"
+#include "daemon/source/slots.h"
+
+#define LIFE_RING_BYTES (256 * 1024)
+
+struct mapping {
+	void *data;
+	size_t bytes;
+};
+
+struct probe {
+	struct page_fault_bpf *faults;
+	struct cgroup_life_bpf *life;
+	struct ring_buffer *ring;
+	const struct probe_life_handlers *handlers; /* during a dispatch */
+	unsigned handled, handle_max;
+
+	uint32_t cpus, slots, max_ids;
+	bool cut;
+	uint64_t memory_bytes;
+	struct mapping cells, owner, touched, drops;
+	struct slots *book;
+};
+
+const char *probe_backend_name(enum probe_backend backend)
+{
+	static const char *const names[PROBE_BACKENDS] = {[PROBE_TRACEPOINT] = "tracepoint"};
+	return names[backend];
+}
+
+/* ---- why not ---- */
+
+static int libbpf_log(enum libbpf_print_level level, const char *format, va_list args)
+{
+	char text[1024];
+	int n;
+
+	/* A rung that does not load is no error of the daemon's: what libbpf says is detail. */
+	if (log_get_max_level() < LOG_DEBUG)
+		return 0;
+	n = vsnprintf(text, sizeof(text), format, args);
+	while (n > 0 && n < (int)sizeof(text) && text[n - 1] == '\n')
+		text[--n] = '\0';
+	log_debug("libbpf: %s", text);
+	return 0;
+}
+
+static bool locked_down(void)
+{
+	char text[128] = "";
+	auto_close int fd = -EBADF;
+
+	fd = open("/sys/kernel/security/lockdown", O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && strstr(text, "[confidentiality]");
+}
+
+static int explain(int error, const char *what, struct probe_reason *reason)
+{
+	const char *hint = "";
+
+	if (locked_down())
+		hint =
+		    "; the kernel is locked down (confidentiality), boot without lockdown=confidentiality to use BPF";
+	else if (error == -EPERM || error == -EACCES)
+		hint = "; CAP_BPF and CAP_PERFMON are needed (or root), and on kernels before 5.11 a sufficient "
+		       "RLIMIT_MEMLOCK";
+	else if (error == -ENOMEM)
+		hint = "; lower cgroups.max or cgroups.memory, or raise the service's memory limit";
+	snprintf(reason->text, sizeof(reason->text), "%s: %s%s", what, strerror(-error), hint);
+	return error;
+}
+
+/* Whether the kernel has the tracepoint is a question to its BTF: the errno of a failed load depends on capabilities.
+ */
+static int check_kernel(const struct btf *btf, struct probe_reason *reason)
+{
+	if (!btf) {
+		snprintf(
+		    reason->text, sizeof(reason->text),
+		    "the kernel offers no type information (/sys/kernel/btf/vmlinux); it needs CONFIG_DEBUG_INFO_BTF");
+		return -ENOENT;
+	}
+	if (btf__find_by_name_kind(btf, "btf_trace_page_fault_user", BTF_KIND_TYPEDEF) < 0 ||
+	    btf__find_by_name_kind(btf, "btf_trace_page_fault_kernel", BTF_KIND_TYPEDEF) < 0) {
+		snprintf(reason->text, sizeof(reason->text),
+			 "the kernel has no tracepoints exceptions:page_fault_user and page_fault_kernel (no arm64 "
+			 "kernel has)");
+		return -ENOENT;
+	}
+	return 0;
+}
+
+/* ---- sizes ---- */
+
+static uint64_t bytes_per_slot(uint32_t cpus)
+{
+	/* Cells and touched bits on each CPU, owner, free list, and hash entries of about 80 bytes with their buckets.
+	 */
+	return (uint64_t)cpus * sizeof(struct fault_cell) + cpus / 8 + 8 + 4 + FAULT_HASH_FACTOR * 80;
+}
+
+/* Some slots more than cgroups, for the dead that drain and for those about to be folded. */
+static void choose_size(struct probe *p, const struct probe_options *options)
+{
+	uint64_t wanted = (uint64_t)options->max_cgroups + options->max_cgroups / 8 + 32;
+	uint64_t affordable = options->memory_bytes / bytes_per_slot(p->cpus);
+
+	p->cut = affordable < wanted;
+	if (p->cut)
+		wanted = affordable > 2 ? affordable : 2;
+	p->slots = (uint32_t)wanted;
+	p->max_ids = p->slots * FAULT_HASH_FACTOR;
+	p->memory_bytes = bytes_per_slot(p->cpus) * p->slots + LIFE_RING_BYTES;
+}
+
+static int size_maps(struct probe *p)
+{
+	struct page_fault_bpf *f = p->faults;
+	int r;
+
+	f->rodata->nr_slots = p->slots;
+	r = bpf_map__set_max_entries(f->maps.fault_cells, p->cpus * p->slots);
+	if (r == 0)
+		r = bpf_map__set_max_entries(f->maps.slot_owner, p->slots);
+	if (r == 0)
+		r = bpf_map__set_max_entries(f->maps.slot_by_cgroup, p->max_ids);
+	if (r == 0)
+		r = bpf_map__set_max_entries(f->maps.free_slots, p->slots);
+	if (r == 0)
+		r = bpf_map__set_max_entries(f->maps.slot_touched, p->cpus * FAULT_TOUCHED_WORDS(p->slots));
+	return r;
+}
+
+static int map_memory(struct bpf_map *map, struct mapping *ret)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = (size_t)bpf_map__max_entries(map) * ((bpf_map__value_size(map) + 7) & ~7u);
+	void *data;
+
+	bytes = (bytes + page - 1) / page * page;
+	data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+	if (data == MAP_FAILED)
+		return -errno;
+	*ret = (struct mapping){.data = data, .bytes = bytes};
+	return 0;
+}
+
+static void unmap_memory(struct mapping *m)
+{
+	if (m->data)
+		munmap(m->data, m->bytes);
+	*m = (struct mapping){0};
+}
+
+static int map_all(struct probe *p)
+{
+	int r = map_memory(p->faults->maps.fault_cells, &p->cells);
+
+	if (r == 0)
+		r = map_memory(p->faults->maps.slot_owner, &p->owner);
+	if (r == 0)
+		r = map_memory(p->faults->maps.slot_touched, &p->touched);
+	if (r == 0)
+		r = map_memory(p->faults->maps.drops, &p->drops);
+	return r;
+}
+
+/* ---- map operations of the slot book ---- */
+
+static int result(int r)
+{
+	return r ? -errno : 0;
+}
+
+static int hash_get(void *userdata, uint64_t id, uint32_t *ret_slot)
+{
+	struct probe *p = userdata;
+	return result(bpf_map_lookup_elem(bpf_map__fd(p->faults->maps.slot_by_cgroup), &id, ret_slot));
+}
+
+static int hash_set(void *userdata, uint64_t id, uint32_t slot)
+{
+	struct probe *p = userdata;
+	return result(bpf_map_update_elem(bpf_map__fd(p->faults->maps.slot_by_cgroup), &id, &slot, BPF_ANY));
+}
+
+static int hash_delete(void *userdata, uint64_t id)
+{
+	struct probe *p = userdata;
+	return result(bpf_map_delete_elem(bpf_map__fd(p->faults->maps.slot_by_cgroup), &id));
+}
+
+static int push_free(void *userdata, uint32_t slot)
+{
+	struct probe *p = userdata;
+	return result(bpf_map_update_elem(bpf_map__fd(p->faults->maps.free_slots), NULL, &slot, BPF_ANY));
+}
+
+static int open_book(struct probe *p)
+{
+	struct slots_memory memory = {
+	    .cpus = p->cpus,
+	    .slots = p->slots,
+	    .cells = p->cells.data,
+	    .cache = p->faults->bss->slot_cache,
+	    .owner = p->owner.data,
+	    .touched = p->touched.data,
+	};
+	struct slots_ops ops = {
+	    .hash_get = hash_get,
+	    .hash_set = hash_set,
+	    .hash_delete = hash_delete,
+	    .push_free = push_free,
+	    .userdata = p,
+	};
+	return slots_new(&memory, &ops, &p->book);
+}
+
+/* ---- births and deaths ---- */
+
+static int on_life_record(void *userdata, void *data, size_t size)
+{
+	struct probe *p = userdata;
+	const struct cgroup_event *event = data;
+	const struct probe_life_handlers *h = p->handlers;
+	size_t len;
+	bool cut;
+
+	if (size >= offsetof(struct cgroup_event, path)) {
+		len = event->path_len;
+		if (len > size - offsetof(struct cgroup_event, path))
+			len = size - offsetof(struct cgroup_event, path);
+		cut = len >= CGROUP_PATH_BYTES - 1;
+		if (event->type == CGROUP_BORN)
+			h->born(event->id, event->path, len, cut, h->userdata);
+		else if (event->type == CGROUP_DIED)
+			h->died(event->id, h->userdata);
+		else if (event->type == CGROUP_RENAMED)
+			h->renamed(event->id, event->path, len, cut, h->userdata);
+	}
+	/* libbpf counts the record as consumed and stops at the first negative answer: the loop's timers get their
+	 * turn. */
+	return ++p->handled < p->handle_max ? 0 : -EAGAIN;
+}
+
+int probe_life_fd(const struct probe *p)
+{
+	return p->ring ? ring_buffer__epoll_fd(p->ring) : -EBADF;
+}
+
+int probe_life_dispatch(struct probe *p, const struct probe_life_handlers *handlers, unsigned max)
+{
+	int r;
+
+	if (!p->ring || max == 0)
+		return 0;
+	p->handlers = handlers;
+	p->handled = 0;
+	p->handle_max = max;
+	r = ring_buffer__consume(p->ring);
+	p->handlers = NULL;
+	return r < 0 && r != -EAGAIN ? r : (int)p->handled;
+}
+
+/* Without these records cgroups are found by looking for them, and one that lives shorter than a tick has no name. */
+static int start_life(struct probe *p)
+{
+	struct cgroup_life_bpf *l;
+	int r;
+
+	p->life = l = cgroup_life_bpf__open();
+	if (!l)
+		return -errno;
+	r = bpf_map__set_max_entries(l->maps.cgroup_ring, LIFE_RING_BYTES);
+	if (r == 0)
+		r = bpf_map__reuse_fd(l->maps.drops, bpf_map__fd(p->faults->maps.drops));
+	if (r == 0)
+		r = cgroup_life_bpf__load(l);
+	if (r < 0)
+		return r;
+	p->ring = ring_buffer__new(bpf_map__fd(l->maps.cgroup_ring), on_life_record, p, NULL);
+	if (!p->ring)
+		return -errno;
+	return cgroup_life_bpf__attach(l);
+}
+
+static void stop_life(struct probe *p)
+{
+	ring_buffer__free(p->ring);
+	p->ring = NULL;
+	cgroup_life_bpf__destroy(p->life);
+	p->life = NULL;
+}
+
+/* ---- life of the object ---- */
+
+static int load_faults(struct probe *p, const struct probe_options *options, struct probe_reason *reason)
+{
+	int r;
+
+	p->faults = page_fault_bpf__open();
+	if (!p->faults)
+		return explain(-errno, "cannot open the BPF object", reason);
+	choose_size(p, options);
+	r = size_maps(p);
+	if (r == 0)
+		r = page_fault_bpf__load(p->faults);
+	if (r < 0)
+		return explain(r, "the kernel refuses the page-fault programs", reason);
+	r = map_all(p);
+	if (r == 0)
+		r = open_book(p);
+	if (r < 0)
+		return explain(r, "cannot set up the counters", reason);
+	return 0;
+}
+
+int probe_new(const struct probe_options *options, struct probe **ret, struct probe_reason *reason)
+{
+	struct probe *p;
+	struct btf *btf;
+	int r;
+
+	libbpf_set_print(libbpf_log);
+	btf = btf__load_vmlinux_btf();
+	r = check_kernel(btf, reason);
+	btf__free(btf);
+	if (r < 0)
+		return r;
+
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return explain(-ENOMEM, "cannot set up the probe", reason);
+	r = libbpf_num_possible_cpus();
+	p->cpus = r > 0 ? (uint32_t)r : 1;
+	if (p->cpus > FAULT_CPUS_MAX)
+		r = explain(-E2BIG, "more CPUs than the programs are built for", reason);
+	else
+		r = load_faults(p, options, reason);
+	if (r == 0) {
+		/* Births first, so that every cgroup whose faults are counted can be named. */
+		int life = start_life(p);
+
+		if (life < 0) {
+			log_warning_errno(
+			    life,
+			    "cgroup tracepoints cannot be used (%s), ignoring: a cgroup that lives for less than an "
+			    "interval counts as unknown",
+			    strerror(-life));
+			stop_life(p);
+		}
+		r = probe_attach(p);
+		if (r < 0)
+			explain(r, "the kernel refuses to attach the page-fault programs", reason);
+	}
+	if (r < 0) {
+		probe_free(p);
+		return r;
+	}
+	*ret = p;
+	return 0;
+}
+
+struct probe *probe_free(struct probe *p)
+{
+	if (!p)
+		return NULL;
+	stop_life(p);
+	slots_free(p->book);
+	unmap_memory(&p->cells);
+	unmap_memory(&p->owner);
+	unmap_memory(&p->touched);
+	unmap_memory(&p->drops);
+	page_fault_bpf__destroy(p->faults);
+	free(p);
+	return NULL;
+}
+
+int probe_attach(struct probe *p)
+{
+	return page_fault_bpf__attach(p->faults);
+}
+
+void probe_detach(struct probe *p)
+{
+	page_fault_bpf__detach(p->faults);
+}
+
+/* ---- counters ---- */
+
+void probe_size(const struct probe *p, struct probe_size *ret)
+{
+	*ret = (struct probe_size){
+	    .slots = p->slots,
+	    .used = slots_used(p->book),
+	    .cpus = p->cpus,
+	    .memory_bytes = p->memory_bytes,
+	    .max_ids = p->max_ids,
+	    .cut = p->cut,
+	};
+}
+
+void probe_collect(struct probe *p, probe_growth_fn growth, void *userdata)
+{
+	slots_collect(p->book, growth, userdata);
+}
+
+int probe_release(struct probe *p, uint64_t id)
+{
+	return slots_release(p->book, id);
+}
+
+int probe_fold(struct probe *p, uint64_t id)
+{
+	return slots_fold(p->book, id);
+}
+
+int probe_unfold(struct probe *p, uint64_t id)
+{
+	return slots_unfold(p->book, id);
+}
+
+void probe_reclaim(struct probe *p, probe_growth_fn growth, void (*drained)(uint64_t id, void *userdata),
+		   void *userdata)
+{
+	slots_reclaim(p->book, growth, drained, userdata);
+}
+
+static void add_program_stats(const struct bpf_program *program, struct probe_stats *stats)
+{
+	struct bpf_prog_info info = {0};
+	__u32 size = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) < 0)
+		return;
+	stats->recursion_misses += info.recursion_misses;
+	stats->run_ns += info.run_time_ns;
+	stats->runs += info.run_cnt;
+}
+
+void probe_stats(const struct probe *p, struct probe_stats *ret)
+{
+	const uint64_t *drops = p->drops.data;
+
+	*ret = (struct probe_stats){0};
+	for (uint32_t reason = 0; reason < FAULT_DROPS; reason++)
+		ret->drops[reason] = __atomic_load_n(&drops[reason], __ATOMIC_RELAXED);
+	add_program_stats(p->faults->progs.page_fault_user, ret);
+	add_program_stats(p->faults->progs.page_fault_kern, ret);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What it costs to put the state of many cgroups into bytes: encode_cost CGROUPS ROUNDS
+ * Prints "FORMAT MEDIAN_MS P95_MS BYTES" for OTLP and for both text formats. Each cgroup looks like a container of a
+ * pod and has counts in six classes, major faults, and rates in three windows.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/base/strbuf.h"
+#include "daemon/model/aggregate.h"
+#include "daemon/model/self.h"
+#include "daemon/model/snapshot.h"
+#include "daemon/sink/exposition.h"
+#include "daemon/sink/otlp.h"
+
+#define SECOND 1000000000ull
+#define MAX_ROUNDS 1001
+#define BATCH_BYTES (4u << 20)
+
+static void __attribute__((noreturn)) fail(const char *what)
+{
+	fprintf(stderr, "encode_cost: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+static struct identity *container(uint32_t number)
+{
+	struct identity *identity = NULL;
+	char path[512];
+	int n = snprintf(
+	    path, sizeof(path),
+	    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%08x_1c2d_4e3f_8a9b_0123456789ab.slice/"
+	    "cri-containerd-%064x.scope",
+	    number, number);
+
+	errno = -identity_parse(path, (size_t)n, &identity);
+	if (errno)
+		fail("identity_parse");
+	return identity;
+}
+
+static struct aggregate *populate(uint32_t cgroups)
+{
+	static const uint64_t windows[] = {10 * SECOND, 60 * SECOND, 300 * SECOND};
+	struct aggregate_options options = {
+	    .max_cgroups = cgroups,
+	    .interval_ns = SECOND,
+	    .windows_ns = windows,
+	    .n_windows = 3,
+	    .sinks = AGGREGATE_SINK_SCRAPE | AGGREGATE_SINK_SHIP,
+	    .linger_ns = 60 * SECOND,
+	    .now_ns = SECOND,
+	    .now_unix_ns = 1700000000 * SECOND,
+	};
+	uint64_t counts[FAULT_CLASSES] = {0};
+	struct aggregate *a = NULL;
+
+	errno = -aggregate_new(&options, &a);
+	if (errno)
+		fail("aggregate_new");
+	for (uint32_t i = 1; i <= cgroups; i++) {
+		errno = -aggregate_bind(a, i, container(i), SECOND, options.now_unix_ns, NULL);
+		if (errno)
+			fail("aggregate_bind");
+	}
+	for (uint64_t t = 2; t < 20; t++) {
+		for (uint32_t i = 1; i <= cgroups; i++) {
+			for (uint32_t class = 0; class < 12; class += 2)
+				counts[class] = t * i * (class + 1);
+			aggregate_faults(a, i, counts);
+			aggregate_major(a, i, 1);
+		}
+		aggregate_tick(a, t * SECOND);
+	}
+	return a;
+}
+
+static size_t encode_otlp(const struct snapshot *s)
+{
+	static const struct otlp_host host = {"0.1.0", "5f2a1d0b9c8e4f7a8b6c5d4e3f2a1b0c", "bench", "amd64"};
+	struct otlp_batch *batches = NULL;
+	size_t n = 0, dropped = 0, bytes = 0;
+
+	errno = -otlp_encode(s, &host, BATCH_BYTES, &batches, &n, &dropped);
+	if (errno)
+		fail("otlp_encode");
+	for (size_t i = 0; i < n; i++)
+		bytes += batches[i].size;
+	otlp_batches_free(batches, n);
+	return bytes;
+}
+
+static size_t encode_text(const struct snapshot *s, enum exposition_format format)
+{
+	struct strbuf out = {0};
+	size_t bytes;
+
+	exposition_render(s, format, &out);
+	errno = -strbuf_error(&out);
+	if (errno)
+		fail("exposition_render");
+	bytes = out.len;
+	strbuf_done(&out);
+	return bytes;
+}
+
+static size_t encode_plain(const struct snapshot *s)
+{
+	return encode_text(s, EXPOSITION_TEXT);
+}
+
+static size_t encode_openmetrics(const struct snapshot *s)
+{
+	return encode_text(s, EXPOSITION_OPENMETRICS);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void measure(const char *format, size_t (*encode)(const struct snapshot *), const struct snapshot *s, int rounds)
+{
+	static double ms[MAX_ROUNDS];
+	size_t bytes = encode(s); /* warm */
+
+	for (int i = 0; i < rounds; i++) {
+		uint64_t began = now_ns();
+
+		bytes = encode(s);
+		ms[i] = (double)(now_ns() - began) / 1e6;
+	}
+	qsort(ms, (size_t)rounds, sizeof(*ms), compare_doubles);
+	printf("%s %.3f %.3f %zu\n", format, ms[rounds / 2], ms[rounds * 95 / 100], bytes);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct probe_info probes[] = {{"page_faults", "tracepoint"}, {"major_page_faults", "memory.stat"}};
+	int cgroups = argc > 1 ? atoi(argv[1]) : 1000, rounds = argc > 2 ? atoi(argv[2]) : 101;
+	struct self_stats self = {0};
+	struct snapshot s = {
+	    .now_ns = 20 * SECOND, .now_unix_ns = 1700000020 * SECOND, .self = &self, .probes = probes, .n_probes = 2};
+	struct aggregate *a;
+
+	if (cgroups < 1 || rounds < 1 || rounds > MAX_ROUNDS) {
+		fprintf(stderr, "usage: encode_cost [CGROUPS [ROUNDS]]\n");
+		return 2;
+	}
+	a = populate((uint32_t)cgroups);
+	s.aggregate = a;
+	measure("otlp", encode_otlp, &s, rounds);
+	measure("text", encode_plain, &s, rounds);
+	measure("openmetrics", encode_openmetrics, &s, rounds);
+	aggregate_free(a);
+	return 0;
+}

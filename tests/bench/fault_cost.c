@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a page fault costs, and what a probe adds to it. bench.py calls this and makes sense of the numbers.
+ *
+ *   compare ROUNDS PAGES  each round, in random order: no probe, an empty program, faultd's programs; prints
+ *                         "WORK VARIANT ROUND NS_PER_FAULT" for each. One process, one CPU.
+ *   touch BATCHES PAGES   prints "WORK NS_PER_FAULT" for each work, the median of the batches, with whatever is
+ * attached now. seed RUNS PAGES       maps and writes PAGES pages; prints the milliseconds of each run. hold attaches
+ * the empty program until standard input ends; prints "ready". visit DIR COUNT       tours the cgroups DIR/c0 ..
+ * c(COUNT-1) once per second, writing 16 fresh pages in each.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/source/probe.h"
+#include "tests/bench/empty.skel.h"
+
+#define MAX_BATCHES 1001
+
+static long page;
+
+static void __attribute__((noreturn)) fail(const char *what)
+{
+	fprintf(stderr, "fault_cost: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void pin(void)
+{
+	cpu_set_t set;
+	int cpu;
+
+	if (sched_getaffinity(0, sizeof(set), &set))
+		fail("sched_getaffinity");
+	/* The last one: interrupts gather on the first. */
+	for (cpu = CPU_SETSIZE - 1; cpu > 0 && !CPU_ISSET(cpu, &set); cpu--)
+		;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		fail("sched_setaffinity");
+}
+
+static char *map_pages(size_t pages)
+{
+	char *p = mmap(NULL, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		fail("mmap");
+	madvise(p, pages * page, MADV_NOHUGEPAGE);
+	return p;
+}
+
+/* ---- the two works ---- */
+
+enum work { READ_ZERO, WRITE_FRESH, WORKS };
+static const char *const work_names[WORKS] = {"read", "write"};
+
+/* A read maps the shared zero page: the cheapest fault, and the steadiest. A write allocates and clears a page. */
+static double ns_per_fault(enum work work, char *p, size_t pages)
+{
+	uint64_t began;
+	char sum = 0;
+
+	madvise(p, pages * page, MADV_DONTNEED);
+	began = now_ns();
+	if (work == READ_ZERO)
+		for (size_t i = 0; i < pages; i++)
+			sum += *(volatile char *)(p + i * page);
+	else
+		for (size_t i = 0; i < pages; i++)
+			*(volatile char *)(p + i * page) = 1;
+	return (double)(now_ns() - began) / (double)pages + 0 * sum;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median_of_batches(enum work work, char *p, size_t pages, int batches)
+{
+	double ns[MAX_BATCHES];
+
+	ns_per_fault(work, p, pages); /* warm */
+	for (int i = 0; i < batches; i++)
+		ns[i] = ns_per_fault(work, p, pages);
+	qsort(ns, batches, sizeof(*ns), compare_doubles);
+	return ns[batches / 2];
+}
+
+/* ---- probes ---- */
+
+enum variant { NOTHING, EMPTY, FAULTD, VARIANTS };
+static const char *const variant_names[VARIANTS] = {"none", "empty", "faultd"};
+
+static struct empty_bpf *empty;
+static struct probe *probe;
+
+static void open_probes(void)
+{
+	struct probe_options options = {
+	    .backend = PROBE_TRACEPOINT,
+	    .max_cgroups = 1024,
+	    .memory_bytes = 64u << 20,
+	};
+	struct probe_reason reason;
+
+	empty = empty_bpf__open_and_load();
+	if (!empty)
+		fail("the empty program does not load");
+	errno = -probe_new(&options, &probe, &reason);
+	if (errno) {
+		fprintf(stderr, "fault_cost: faultd's programs: %s\n", reason.text);
+		exit(1);
+	}
+	probe_detach(probe);
+}
+
+/* Attaching patches the kernel's text and waits for RCU, which leaves caches cold; so nothing is attached in the same
+ * way. */
+static void attach(enum variant v)
+{
+	if (v == FAULTD)
+		errno = -probe_attach(probe);
+	else
+		errno = -empty_bpf__attach(empty);
+	if (errno)
+		fail("attach");
+	if (v == NOTHING)
+		empty_bpf__detach(empty);
+}
+
+static void detach(enum variant v)
+{
+	if (v == EMPTY)
+		empty_bpf__detach(empty);
+	else if (v == FAULTD)
+		probe_detach(probe);
+}
+
+static void shuffle(enum variant *order)
+{
+	for (int i = VARIANTS - 1; i > 0; i--) {
+		int j = (int)(random() % (i + 1));
+		enum variant t = order[i];
+
+		order[i] = order[j];
+		order[j] = t;
+	}
+}
+
+static void ignore_growth(uint64_t id, const uint64_t growth[FAULT_CLASSES], void *userdata)
+{
+	uint64_t *sum = userdata;
+
+	for (uint32_t c = 0; c < FAULT_CLASSES; c++)
+		*sum += growth[c];
+}
+
+static int do_compare(long rounds, long pages)
+{
+	enum variant order[VARIANTS] = {NOTHING, EMPTY, FAULTD};
+	uint64_t counted = 0, expected = (uint64_t)(rounds * pages * WORKS);
+	char *p = map_pages(pages);
+
+	srandom((unsigned)now_ns());
+	open_probes();
+	for (long round = 0; round < rounds; round++) {
+		shuffle(order);
+		for (int i = 0; i < VARIANTS; i++) {
+			attach(order[i]);
+			for (enum work work = 0; work < WORKS; work++)
+				printf("%s %s %ld %.2f\n", work_names[work], variant_names[order[i]], round,
+				       median_of_batches(work, p, pages, 5));
+			detach(order[i]);
+		}
+	}
+	/* A comparison is worth nothing if faultd's programs did not count. */
+	probe_collect(probe, ignore_growth, &counted);
+	if (counted < expected * 5) {
+		fprintf(stderr, "fault_cost: faultd counted %llu faults of at least %llu\n",
+			(unsigned long long)counted, (unsigned long long)expected * 5);
+		return 1;
+	}
+	probe_free(probe);
+	empty_bpf__destroy(empty);
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+static int do_touch(long batches, long pages)
+{
+	char *p = map_pages(pages);
+
+	for (enum work work = 0; work < WORKS; work++)
+		printf("%s %.2f\n", work_names[work], median_of_batches(work, p, pages, (int)batches));
+	return 0;
+}
+
+static int do_seed(long runs, long pages)
+{
+	for (long i = 0; i < runs; i++) {
+		uint64_t began = now_ns();
+		char *p = map_pages(pages);
+
+		for (long at = 0; at < pages; at++)
+			*(volatile char *)(p + at * page) = 1;
+		printf("%.3f\n", (double)(now_ns() - began) / 1e6);
+		munmap(p, pages * page);
+	}
+	return 0;
+}
+
+static int do_hold(void)
+{
+	char c;
+
+	empty = empty_bpf__open_and_load();
+	if (!empty || empty_bpf__attach(empty))
+		fail("the empty program");
+	puts("ready");
+	fflush(stdout);
+	while (read(STDIN_FILENO, &c, 1) > 0)
+		;
+	empty_bpf__destroy(empty);
+	return 0;
+}
+
+static int enter(const char *dir, long number)
+{
+	char path[4096];
+	int fd, r;
+
+	snprintf(path, sizeof(path), "%s/c%ld/cgroup.procs", dir, number);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = write(fd, "0", 1) == 1 ? 0 : -errno;
+	close(fd);
+	return r;
+}
+
+static int do_visit(const char *dir, long count)
+{
+	char *p = map_pages(16);
+
+	for (;;) {
+		uint64_t began = now_ns(), took;
+
+		for (long i = 0; i < count; i++) {
+			if (enter(dir, i) < 0)
+				return 0; /* they are being removed: the end */
+			ns_per_fault(WRITE_FRESH, p, 16);
+		}
+		took = now_ns() - began;
+		if (took < 1000000000u)
+			usleep((useconds_t)((1000000000u - took) / 1000));
+	}
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: fault_cost compare|touch|seed N PAGES, hold, visit DIR COUNT; see the source\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	long first = argc > 2 ? atol(argv[2]) : 0, second = argc > 3 ? atol(argv[3]) : 0;
+
+	page = sysconf(_SC_PAGESIZE);
+	if (argc == 2 && !strcmp(argv[1], "hold"))
+		return do_hold();
+	if (argc != 4 || second <= 0)
+		return usage();
+	if (!strcmp(argv[1], "visit"))
+		return do_visit(argv[2], second);
+	if (first <= 0)
+		return usage();
+	pin();
+	if (!strcmp(argv[1], "compare"))
+		return do_compare(first, second);
+	if (!strcmp(argv[1], "touch"))
+		return do_touch(first < MAX_BATCHES ? first : MAX_BATCHES, second);
+	if (!strcmp(argv[1], "seed"))
+		return do_seed(first, second);
+	return usage();
+}

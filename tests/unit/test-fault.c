@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bpf/fault_class.h"
+#include "daemon/model/fault.h"
+
+static void assert_class(uint32_t class, const char *mode, const char *access, const char *kind)
+{
+	struct fault_class names = fault_class_names(class);
+
+	assert_string_equal(names.mode, mode);
+	assert_string_equal(names.access, access);
+	assert_string_equal(names.kind, kind);
+}
+
+/* Error codes seen on real kernels for known accesses; bits after the Intel SDM, vol. 3, "Page-fault exceptions". */
+static void x86_codes_decode_to_their_class(void **state)
+{
+	static const struct {
+		uint32_t mode;
+		uint64_t code;
+		const char *access, *kind;
+	} cases[] = {
+	    {FAULT_USER, 0x4, "read", "missing"},       /* read of a fresh page */
+	    {FAULT_USER, 0x6, "write", "missing"},      /* write to a fresh page */
+	    {FAULT_USER, 0x7, "write", "protection"},   /* copy on write */
+	    {FAULT_USER, 0x5, "read", "protection"},    /* kernel address from user mode */
+	    {FAULT_USER, 0x14, "exec", "missing"},      /* first jump into a page */
+	    {FAULT_USER, 0x15, "exec", "protection"},   /* jump into a page that is not executable */
+	    {FAULT_KERNEL, 0x0, "read", "missing"},     /* copy from user */
+	    {FAULT_KERNEL, 0x2, "write", "missing"},    /* copy to user */
+	    {FAULT_KERNEL, 0x3, "write", "protection"}, /* copy to user, copy on write */
+	    {FAULT_USER, 0x25, "read", "other"},        /* protection key */
+	    {FAULT_USER, 0x27, "write", "other"},       /* protection key */
+	    {FAULT_USER, 0xd, "read", "other"},         /* reserved bit */
+	    {FAULT_USER, 0x44, "write", "missing"},     /* shadow stack, page not there */
+	    {FAULT_USER, 0x47, "write", "protection"},  /* shadow stack */
+	    {FAULT_USER, 0x8007, "write", "other"},     /* SGX */
+	    {FAULT_USER, 0x80000007, "write", "other"}, /* SEV-SNP RMP */
+	    {FAULT_USER, 0x86, "write", "missing"},     /* an unknown bit 7 changes nothing */
+	    {FAULT_KERNEL, 0x6, "write", "missing"}, /* USER bit set by an implicit access: the mode is an argument */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_class(fault_class_x86(cases[i].mode, cases[i].code),
+			     cases[i].mode == FAULT_USER ? "user" : "kernel", cases[i].access, cases[i].kind);
+}
+
+static void every_class_has_its_own_names(void **state)
+{
+	struct fault_class a, b;
+
+	for (uint32_t i = 0; i < FAULT_CLASSES_ALL; i++)
+		for (uint32_t j = 0; j < i; j++) {
+			a = fault_class_names(i);
+			b = fault_class_names(j);
+			assert_false(a.mode == b.mode && a.access == b.access && a.kind == b.kind);
+		}
+}
+
+static void unclassed_sources_say_unknown(void **state)
+{
+	assert_class(FAULT_CLASS_MODE_ONLY(FAULT_USER), "user", "unknown", "unknown");
+	assert_class(FAULT_CLASS_MODE_ONLY(FAULT_KERNEL), "kernel", "unknown", "unknown");
+	assert_class(FAULT_CLASS_UNKNOWN, "unknown", "unknown", "unknown");
+	assert_class(4711, "unknown", "unknown", "unknown");
+}
+
+static void sums_take_only_the_classes_in_the_set(void **state)
+{
+	uint64_t faults[FAULT_CLASSES_ALL];
+
+	for (uint32_t i = 0; i < FAULT_CLASSES_ALL; i++)
+		faults[i] = UINT64_C(1) << i;
+	assert_int_equal(fault_sum(faults, FAULT_CLASS_SET_ALL), (1 << FAULT_CLASSES_ALL) - 1);
+	assert_int_equal(fault_sum(faults, 1u << 3 | 1u << FAULT_CLASS_UNKNOWN), 8 | 1 << FAULT_CLASS_UNKNOWN);
+	assert_int_equal(fault_sum(faults, 0), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(x86_codes_decode_to_their_class),
+	    cmocka_unit_test(every_class_has_its_own_names),
+	    cmocka_unit_test(unclassed_sources_say_unknown),
+	    cmocka_unit_test(sums_take_only_the_classes_in_the_set),
+	};
+
+	return cmocka_run_group_tests_name("fault", tests, NULL, NULL);
+}
