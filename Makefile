@@ -46,7 +46,7 @@ bench:
 	@$(meson_setup)
 	@meson configure $(BUILD) -Dtests=true
 	@ninja -C $(BUILD)
-	@exec $(PYTHON) tests/bench/bench.py --build $(BUILD) $(ARGS)
+	@FAULTD_BUILD=$(abspath $(BUILD)) exec $(PYTHON) tests/bench/bench.py $(ARGS)
 
 install: build
 	@meson install -C $(BUILD) --no-rebuild

@@ -63,7 +63,7 @@ EXAMPLES = {
         [
             {"daemon/source/probe.c": include("<bpf/libbpf.h>", "bpf/page_fault.skel.h")},
             {"daemon/sink/scrape.c": include("<microhttpd.h>")},
-            {"daemon/sink/ship.c": include("<curl/curl.h>")},
+            {"daemon/sink/ship_http.c": include("<curl/curl.h>")},
             {"daemon/sink/otlp.c": include("proto/otlp.pb-c.h")},
             {"config/yaml.c": include("<yaml.h>")},
             {"daemon/sink/gzip.c": include("<zlib.h>")},
@@ -134,8 +134,8 @@ EXAMPLES = {
         ],
     ),
     rules.lengths: (
-        [{"daemon/a.c": "x\n" * 600}, {"docs/a.md": "x\n" * 5000}, {"tests/lib/a.py": "x\n" * 800}],
-        [{"daemon/a.c": "x\n" * 601}, {"bpf/a.h": "x\n" * 601}, {"tests/lib/a.py": "x\n" * 801}],
+        [{"daemon/a.c": "x\n" * 600}, {"docs/a.md": "x\n" * 5000}, {"tests/lib/a.py": "x\n" * 1000}],
+        [{"daemon/a.c": "x\n" * 601}, {"bpf/a.h": "x\n" * 601}, {"tests/lib/a.py": "x\n" * 1001}],
     ),
     rules.idioms: (
         [{"daemon/a.c": "struct a {\n\tint goto_count; /* goto out */\n};\n"}, {"daemon/a.c": 'puts("typedef struct");\n'}],

@@ -9,9 +9,9 @@ import re
 
 # One third-party library, one file. What the header's name begins with or ends in: the only files that may include it.
 LIBRARIES = [
-    (r"bpf/(libbpf|bpf|btf)\.h|.*\.skel\.h", {"daemon/source/probe.c", "daemon/source/probe_bpf.c"}),
+    (r"bpf/(libbpf|bpf|btf)\.h|.*\.skel\.h", {"daemon/source/probe.c"}),
     (r"microhttpd\.h", {"daemon/sink/scrape.c"}),
-    (r"curl/.*", {"daemon/sink/ship.c"}),
+    (r"curl/.*", {"daemon/sink/ship_http.c"}),
     (r"protobuf-c/.*|.*\.pb-c\.h", {"daemon/sink/otlp.c"}),
     (r"yaml\.h", {"config/yaml.c"}),
     (r"zlib\.h", {"daemon/sink/gzip.c"}),
@@ -22,7 +22,7 @@ LIBRARIES = [
 # source/ and sink/: a module is a file and those whose names begin with its name and an underscore, or that are listed
 # here as parts of it. A module includes nothing of its neighbours but what stands in MAY_USE.
 PARTS = {
-    "source": {"slots": "probe"},
+    "source": {"slots": "probe", "mounts": "cgroup"},
     "sink": {"exposition": "scrape", "negotiate": "scrape", "process": "scrape", "queue": "ship"},
 }
 MAY_USE = {
@@ -40,7 +40,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 APACHE = "Apache-2.0"
 DUAL = "GPL-2.0-only OR BSD-2-Clause"
 BPF_NAME_MAX = 15
-LINES_MAX = {"tests/": 800, "": 600}
+LINES_MAX = {"tests/": 1000, "": 600}
 
 
 def in_c(path):

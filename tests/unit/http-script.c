@@ -13,6 +13,7 @@
 #include "daemon/base/clock.h"
 
 #define REQUEST_MAX_BYTES ((size_t)4 << 20)
+#define TLS_HANDSHAKE 0x16
 
 static void must(bool ok, const char *what)
 {
@@ -35,6 +36,10 @@ static bool read_request(int fd, char *buffer, size_t *ret_head, size_t *ret_bod
 			return false;
 		have += (size_t)n;
 		buffer[have] = '\0';
+		if (buffer[0] == TLS_HANDSHAKE) {
+			*ret_head = *ret_body = 0;
+			return true;
+		}
 		if (end || !(end = strstr(buffer, "\r\n\r\n")))
 			continue;
 		end += 4;
@@ -148,9 +153,13 @@ static void *run(void *userdata)
 	while ((fd = accept(s->listener, NULL, NULL)) >= 0) {
 		pthread_mutex_lock(&s->lock);
 		s->connections++;
+		s->connection = fd;
 		pthread_mutex_unlock(&s->lock);
 		serve(s, fd, buffer);
+		pthread_mutex_lock(&s->lock);
+		s->connection = -EBADF;
 		close(fd);
+		pthread_mutex_unlock(&s->lock);
 	}
 	free(buffer);
 	return NULL;
@@ -173,6 +182,7 @@ static int listen_on(uint16_t port, uint16_t *ret_port)
 void script_start(struct script_server *s, const struct script_step *steps, size_t n_steps, uint16_t port)
 {
 	memset(s, 0, sizeof(*s));
+	s->connection = -EBADF;
 	s->steps = steps;
 	s->n_steps = n_steps;
 	s->listener = listen_on(port, &s->port);
@@ -183,7 +193,11 @@ void script_start(struct script_server *s, const struct script_step *steps, size
 
 void script_stop(struct script_server *s)
 {
+	pthread_mutex_lock(&s->lock);
 	shutdown(s->listener, SHUT_RDWR);
+	if (s->connection >= 0)
+		shutdown(s->connection, SHUT_RDWR);
+	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
 	close(s->listener);
 }

@@ -36,6 +36,7 @@ struct script_request {
 
 struct script_server {
 	int listener;
+	int connection; /* being served */
 	uint16_t port;
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -48,7 +49,7 @@ struct script_server {
 
 /* Listens on 127.0.0.1 and a free port, or `port` if not 0. Ends the test program if it cannot. */
 void script_start(struct script_server *s, const struct script_step *steps, size_t n_steps, uint16_t port);
-/* Clients must be gone or go: waits for the thread, keeps the requests. */
+/* Ends the thread, keeps the requests. */
 void script_stop(struct script_server *s);
 void script_forget(struct script_server *s);
 size_t script_count(struct script_server *s);
