@@ -31,8 +31,8 @@ uint64_t fault_sum(const uint64_t faults[FAULT_CLASSES_ALL], fault_class_set set
 {
 	uint64_t sum = 0;
 
-	for (uint32_t class = 0; class < FAULT_CLASSES_ALL; class ++)
-		if (set & (1u << class))
-			sum += faults[class];
+	for (uint32_t c = 0; c < FAULT_CLASSES_ALL; c++)
+		if (set & (1u << c))
+			sum += faults[c];
 	return sum;
 }

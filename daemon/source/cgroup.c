@@ -33,7 +33,8 @@ struct name {
 	uint64_t id;
 	char *path;
 	bool dead;
-	uint64_t seen; /* number of the last walk that met it */
+	bool announced; /* then its death will be, too */
+	uint64_t seen;  /* number of the last walk that met it */
 	struct name *prev, *next;
 };
 
@@ -382,7 +383,7 @@ static void bury_unseen(struct cgroup_names *n)
 {
 	for (struct name *name = n->alive.first, *next; name; name = next) {
 		next = name->next;
-		if (name->seen != n->walks)
+		if (name->seen != n->walks && !name->announced)
 			mark_dead(n, name);
 	}
 }
@@ -481,7 +482,10 @@ void cgroup_names_born(struct cgroup_names *n, uint64_t id, const char *path, si
 
 	len = strnlen(path, len);
 	if (!cut && len > 0 && path[0] == '/') {
-		(void)keep(n, id, path, len);
+		struct name *name = keep(n, id, path, len);
+
+		if (name)
+			name->announced = true;
 		return;
 	}
 	/* A former name is out of date by now; while the cgroup lives its handle tells the new one. */

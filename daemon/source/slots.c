@@ -26,7 +26,7 @@ struct slots {
 	struct slot *slot;
 	struct table *by_id;
 	uint32_t
-	    *seen; /* [cpu][slot][class]: low half of the value read last; pages of cells never used stay untouched */
+	    *seen; /* [cpu][slot][class]: low half of the value read last; of cells never used not a page is touched */
 	uint64_t *again;  /* [cpu][word]: cells to read once more next time, see read_cpu() */
 	uint64_t *growth; /* [slot][class] of the running collect */
 	uint32_t *list;   /* slots with growth */
@@ -89,15 +89,15 @@ static void read_cell(struct slots *s, uint32_t cpu, uint32_t slot)
 	uint32_t *seen = &s->seen[at * FAULT_CLASSES];
 	uint64_t *growth = &s->growth[(size_t)slot * FAULT_CLASSES];
 
-	for (uint32_t class = 0; class < FAULT_CLASSES; class ++) {
-		uint32_t now = (uint32_t)__atomic_load_n(&cell->count[class], __ATOMIC_RELAXED);
+	for (uint32_t c = 0; c < FAULT_CLASSES; c++) {
+		uint32_t now = (uint32_t)__atomic_load_n(&cell->count[c], __ATOMIC_RELAXED);
 		/* Low halves suffice: a CPU does not take 2^32 faults of one class between two collects. */
-		uint32_t grown = now - seen[class];
+		uint32_t grown = now - seen[c];
 
 		if (!grown)
 			continue;
-		seen[class] = now;
-		growth[class] += grown;
+		seen[c] = now;
+		growth[c] += grown;
 		if (!s->slot[slot].listed) {
 			s->slot[slot].listed = true;
 			s->list[s->listed++] = slot;

@@ -91,7 +91,7 @@ def count(number):
 def rate(number):
     if number is None:
         return "-"
-    return f"{number:.1f}" if number < 99999.95 else compact(number)
+    return f"{number:.1f}" if number < 9999.95 else compact(number)
 
 
 def size(number):
@@ -144,8 +144,8 @@ def head(state):
     rates = [("now", sum(g for g in growth if g is not None))] + [(w, sum(g.rates.get(w, 0) for g in groups)) for w in windows]
     return [
         f"faultd {state.uptime:.0f} s{probes}; drops: {now.other('faultd_drops_total'):.0f}",
-        f"{plural(len(groups), 'cgroup')}; faults/s: {', '.join(f'{w} {rate(r)}' for w, r in rates)}; "
-        f"total {sum(g.total() for g in groups)}",
+        f"{plural(len(groups), 'cgroup')}, {plural(sum(g.total() for g in groups), 'fault')}; "
+        f"per second: {', '.join(f'{w} {rate(r)}' for w, r in rates)}",
     ]
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tiny HTTP server for tests: one thread, one connection at a time, answers by script and remembers what it was asked.
+ * A tiny HTTP server for tests: one thread, one connection at a time, answers by script and remembers what it was
+ * asked.
  */
 #pragma once
 
@@ -13,12 +14,12 @@
 #define SCRIPT_REQUESTS_MAX 32
 
 enum script_then {
-	THEN_KEEP,	   /* answer, then wait for the next request */
-	THEN_CLOSE,	   /* answer, then close: the client is not told before */
-	THEN_RESET,	   /* answer, then reset the connection */
-	THEN_HANG,	   /* answer, then say nothing until the client goes */
-	CLOSE_ON_REQUEST,  /* read the request and close without an answer */
-	THEN_BABBLE,	   /* answer, then send body bytes until the client goes */
+	THEN_KEEP,        /* answer, then wait for the next request */
+	THEN_CLOSE,       /* answer, then close: the client is not told before */
+	THEN_RESET,       /* answer, then reset the connection */
+	THEN_HANG,        /* answer, then say nothing until the client goes */
+	CLOSE_ON_REQUEST, /* read the request and close without an answer */
+	THEN_BABBLE,      /* answer, then send body bytes until the client goes */
 };
 
 struct script_step {

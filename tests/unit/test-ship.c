@@ -103,8 +103,8 @@ static void serve(struct world *w, const struct script_step *steps, size_t n)
 	script_start(&w->server, steps, n, 0);
 	w->serving = true;
 }
-#define SERVE(w, ...)                                                     \
-	static const struct script_step steps_[] = {__VA_ARGS__};         \
+#define SERVE(w, ...)                                             \
+	static const struct script_step steps_[] = {__VA_ARGS__}; \
 	serve(w, steps_, sizeof(steps_) / sizeof(steps_[0]))
 
 static struct ship_options options_for(const char *url)
@@ -156,14 +156,14 @@ static void turn(struct world *w)
 }
 
 /* Runs the loop until `condition`, which must come about in reasonable time. */
-#define RUN_UNTIL(w, condition)                                                                        \
-	do {                                                                                           \
-		uint64_t give_up_ = clock_monotonic_ns() + PATIENCE_NS;                                \
-		while (!(condition)) {                                                                 \
-			turn(w);                                                                       \
-			if (clock_monotonic_ns() > give_up_)                                           \
+#define RUN_UNTIL(w, condition)                                                                      \
+	do {                                                                                         \
+		uint64_t give_up_ = clock_monotonic_ns() + PATIENCE_NS;                              \
+		while (!(condition)) {                                                               \
+			turn(w);                                                                     \
+			if (clock_monotonic_ns() > give_up_)                                         \
 				fail_msg("waited in vain for %s; log: %s", #condition, read_log(w)); \
-		}                                                                                      \
+		}                                                                                    \
 	} while (0)
 
 static void run_until_empty(struct world *w)
@@ -435,8 +435,9 @@ static void a_bad_request_is_dropped_and_the_next_batch_goes_out(void **state)
 {
 	struct world *w = *state;
 
-	SERVE(w, {ANSWER("400 Bad Request", "Content-Type: text/plain\r\nContent-Length: 14\r\n", "no such\nfield!"),
-		  THEN_KEEP},
+	SERVE(w,
+	      {ANSWER("400 Bad Request", "Content-Type: text/plain\r\nContent-Length: 14\r\n", "no such\nfield!"),
+	       THEN_KEEP},
 	      {OK, THEN_KEEP});
 	make_ship(w);
 	push(w, 'a', 100);
@@ -526,8 +527,9 @@ static void a_redirect_is_not_followed(void **state)
 {
 	struct world *w = *state;
 
-	SERVE(w, {ANSWER("301 Moved Permanently", "Location: https://other.test/v1/metrics?key=abc\r\n" EMPTY, ""),
-		  THEN_KEEP},
+	SERVE(w,
+	      {ANSWER("301 Moved Permanently", "Location: https://other.test/v1/metrics?key=abc\r\n" EMPTY, ""),
+	       THEN_KEEP},
 	      {ANSWER("307 Temporary Redirect", "Location: /elsewhere\r\n" EMPTY, ""), THEN_KEEP});
 	make_ship(w);
 	push_and_run(w);
@@ -741,7 +743,8 @@ static void tls_to_a_plain_server_is_retried_and_said(void **state)
 	struct world *w = *state;
 	char url[64];
 
-	SERVE(w, {ANSWER("400 Bad Request", EMPTY, ""), THEN_CLOSE}, {ANSWER("400 Bad Request", EMPTY, ""), THEN_CLOSE});
+	SERVE(w, {ANSWER("400 Bad Request", EMPTY, ""), THEN_CLOSE},
+	      {ANSWER("400 Bad Request", EMPTY, ""), THEN_CLOSE});
 	snprintf(url, sizeof(url), "https://127.0.0.1:%u/v1/metrics", w->server.port);
 	make_ship_at(w, url);
 	push(w, 'a', 100);
