@@ -52,7 +52,7 @@ struct slot_cache {
 	__u32 cell;
 	__u32 pad[13];
 };
-#define FAULT_CPUS_MAX 4096
+#define FAULT_CPUS_MAX 2048
 
 /* Map slot_owner: __u64 cgroup id per slot, mmap-able, 0 = free. Entry 0 stays 0. Tells the daemon of claims.
  * Map slot_by_cgroup: hash of __u64 cgroup id to __u32 slot; value 0 folds the cgroup.

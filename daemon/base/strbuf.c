@@ -111,7 +111,10 @@ char *strbuf_take(struct strbuf *b)
 		strbuf_done(b);
 		return NULL;
 	}
-	data = b->data;
+	/* What is taken is kept: give back what was only room to grow. */
+	data = realloc(b->data, b->len + 1);
+	if (!data)
+		data = b->data;
 	*b = (struct strbuf){0};
 	return data;
 }

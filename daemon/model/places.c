@@ -22,7 +22,9 @@ struct window_series *places_total(struct entry *e)
 
 struct window_series *places_class(const struct places *p, struct entry *e, uint32_t class)
 {
-	return (struct window_series *)((char *)(e + 1) + p->total_bytes + class * p->class_bytes);
+	size_t at = (size_t) class * p->capacity + places_number(p, e);
+
+	return (struct window_series *)(p->class_memory + at * p->class_bytes);
 }
 
 /* ---- labels ---- */
@@ -103,6 +105,8 @@ int places_take(struct places *p, struct identity *identity, struct entry **ret)
 	if (!e)
 		return -ENOSPC;
 	memset(e, 0, p->entry_bytes);
+	for (uint32_t c = 0; c < FAULT_CLASSES_ALL; c++)
+		window_series_reset(p->class_window, places_class(p, e, c));
 	e->identity = identity;
 	e->shown.identity = identity;
 	r = add_label(p, e);
@@ -140,12 +144,12 @@ int places_init(struct places *p, uint32_t capacity, uint64_t interval_ns, const
 	if (r == 0)
 		r = table_new(capacity, &p->by_label);
 	if (r == 0) {
-		p->total_bytes = window_series_bytes(p->windows);
 		p->class_bytes = window_series_bytes(p->class_window);
-		p->entry_bytes = sizeof(struct entry) + p->total_bytes + FAULT_CLASSES_ALL * p->class_bytes;
+		p->entry_bytes = sizeof(struct entry) + window_series_bytes(p->windows);
 		/* In one piece: calloc leaves the pages of places never used untouched, so they cost no memory. */
 		p->memory = calloc(capacity, p->entry_bytes);
-		r = p->memory ? 0 : -ENOMEM;
+		p->class_memory = calloc((size_t)capacity * FAULT_CLASSES_ALL, p->class_bytes);
+		r = p->memory && p->class_memory ? 0 : -ENOMEM;
 	}
 	if (r < 0)
 		places_done(p);
@@ -155,6 +159,7 @@ int places_init(struct places *p, uint32_t capacity, uint64_t interval_ns, const
 static void free_memory(struct places *p)
 {
 	free(p->memory);
+	free(p->class_memory);
 	table_free(p->by_label);
 	window_clock_free(p->windows);
 	window_clock_free(p->class_window);

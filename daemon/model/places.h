@@ -26,16 +26,17 @@ struct entry {
 	uint32_t reported;     /* bits of the sinks that have shown it since it died */
 	uint64_t death_number; /* orders deaths against snapshots */
 	uint64_t died_ns;
-	/* Behind the struct: one series of all faults over all windows, then one per class over the shortest window. */
+	/* Behind the struct: the series of all faults over all windows. */
 };
 
 struct places {
 	uint32_t capacity;
 	uint32_t used; /* places below were used once; those above are still untouched memory */
 	uint32_t free; /* list of places that were left */
-	size_t entry_bytes, total_bytes, class_bytes;
-	char *memory;
-	struct table *by_label;            /* hash of label -> struct entry, chained by same_hash */
+	size_t entry_bytes, class_bytes;
+	char *memory;           /* [place] */
+	char *class_memory;     /* [class][place]: series of single classes; those that nobody counts cost no memory */
+	struct table *by_label; /* hash of label -> struct entry, chained by same_hash */
 	struct window_clock *windows;      /* of all faults */
 	struct window_clock *class_window; /* of single classes: the shortest window only */
 };

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Ticks are numbered from 1; number 0 means none yet. Tick t lies in ring place t % longest. */
 struct window_clock {
@@ -96,6 +97,12 @@ size_t window_series_bytes(const struct window_clock *c)
 	size_t bytes = sizeof(struct window_series) + c->n_windows * sizeof(uint64_t) + c->longest * sizeof(uint32_t);
 
 	return (bytes + 7) & ~(size_t)7;
+}
+
+void window_series_reset(const struct window_clock *c, struct window_series *s)
+{
+	if (s->caught_up)
+		memset(s, 0, window_series_bytes(c));
 }
 
 static const uint32_t *ring_of(const struct window_clock *c, const struct window_series *s)

@@ -31,6 +31,8 @@ void window_clock_tick(struct window_clock *c, uint64_t now_ns);
 /* One series, embedded; its memory is window_series_bytes() large and aligned for uint64_t, zeroed when new. */
 struct window_series;
 size_t window_series_bytes(const struct window_clock *c);
+/* Makes it new again; writes nothing to one that is. */
+void window_series_reset(const struct window_clock *c, struct window_series *s);
 /* Adds the count of the current tick. Call at most once per tick; ticks without a call count 0. Values above 2^32-1 are
  * kept as 2^32-1 (the interval is at most 10 s, no host faults that fast). */
 void window_series_add(const struct window_clock *c, struct window_series *s, uint64_t delta);

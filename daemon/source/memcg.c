@@ -4,9 +4,10 @@
  * list its children. When all are read, one pass from the leaves to the root turns totals into shares.
  *
  * A parent is always read before its children. What a child counts in between is in the child's growth of this round,
- * but in the parent's only of the next: the parent's share comes out too small now, never too large, and the debt that
- * is carried over is paid by the next reading. (Read the other way round, a parent would report a burst of its child as
- * its own, and the debt that follows might never be paid.)
+ * but in the parent's total only at the next reading: by then the parent has grown as much as its children have in any
+ * case, so what it is accounted for runs ahead of its total, and is caught up with. A share thus comes out too small
+ * for a while, never too large. (Read the other way round, a parent would report a burst of its child as its own, and
+ * nothing would ever make up for it.)
  *
  * In the first round the parent's bearings are older than the child's, too. What the child counts in between goes to
  * the parent: the sum is right.
@@ -48,13 +49,13 @@ struct node {
 	char *name;          /* last component, "" for the root */
 	size_t path_len;     /* 0 for the root */
 
-	struct totals last;     /* accounted up to here */
-	bool has_last;          /* false until the first reading of a cgroup that is older than our following it */
-	struct totals now;      /* this round's reading */
-	bool has_now;           /* it was readable in this round */
-	struct totals children; /* growth of all children in this round */
-	struct totals debt;     /* reported by children already, to be paid by this one's growth */
-	struct totals share;    /* to be reported */
+	struct totals now;       /* this round's reading */
+	bool has_now;            /* it was readable in this round */
+	struct totals read;      /* the reading before */
+	struct totals accounted; /* up to here its growth was passed on */
+	bool has_accounted;      /* false until the bearings are taken */
+	struct totals children;  /* growth of all children in this round */
+	struct totals share;     /* to be reported */
 
 	uint64_t seen;    /* last round that met it */
 	uint64_t born;    /* the round that met it first, if it began at zero */
@@ -135,7 +136,7 @@ static int add_node(struct memcg *m, uint64_t id, struct node *parent, const cha
 		return r;
 	if (began_at_zero(m, parent)) {
 		n->born = m->round;
-		n->has_last = true;
+		n->has_accounted = true;
 	}
 	*ret = take_ptr(n);
 	return 0;
@@ -330,7 +331,8 @@ static void list_some(struct memcg *m)
 /* ---- accounting ---- */
 
 /* Nodes that were not met, but whose parent could not be listed, may be alive: they stay without a reading. The others
- * are dead: their debt passes to the parent, and so does by itself what they counted since their last reading. */
+ * are dead: what they counted since their last reading is in the growth of their parent, and nobody takes it from
+ * there. */
 static void bury(struct memcg *m)
 {
 	for (size_t i = 0; i < m->n_previous; i++) {
@@ -345,46 +347,54 @@ static void bury(struct memcg *m)
 
 		if (n->seen == m->round)
 			continue;
-		if (n->parent) {
-			n->parent->debt.faults += n->debt.faults;
-			n->parent->debt.major += n->debt.major;
-		}
 		table_remove(m->by_id, n->id);
 		node_free(n);
 	}
 	m->n_previous = 0;
 }
 
-/* What is left of the growth after the children's and the debt; a lack becomes the new debt. */
-static uint64_t own_share(uint64_t growth, uint64_t children, uint64_t *debt)
+/* Returns the growth, at least the children's. */
+static uint64_t account_one(uint64_t now, uint64_t children, uint64_t *accounted, uint64_t *share)
 {
-	uint64_t owed = children + *debt;
+	uint64_t growth = now > *accounted ? now - *accounted : 0;
 
-	*debt = owed > growth ? owed - growth : 0;
-	return growth > owed ? growth - owed : 0;
+	if (growth < children)
+		growth = children;
+	*accounted += growth;
+	*share = growth - children;
+	return growth;
 }
 
 /* Without a usable reading (the controller is off there, the file could not be read, the counter went back) a cgroup is
- * taken to have grown as its children have: what is its own stays with its parent until the next reading. */
+ * taken to have grown as its children have. What is its own is in its parent's share of this round already, and stays
+ * there: the next reading only takes bearings. How much of the children's growth came after the bearings is not known:
+ * all of it, so that nothing counts twice. Above the root nobody has claimed anything: its next reading counts. */
+static struct totals account_unread(struct node *n)
+{
+	if (n->has_now)
+		n->accounted = n->now;
+	n->accounted.faults += n->children.faults;
+	n->accounted.major += n->children.major;
+	n->has_accounted = n->has_now || (n->has_accounted && !n->parent);
+	return n->children;
+}
+
+/* Turns the reading into the share and returns the growth. */
 static struct totals account(struct node *n)
 {
-	bool usable = n->has_now && n->has_last && n->now.faults >= n->last.faults && n->now.major >= n->last.major;
-	struct totals growth = n->children;
+	bool usable =
+	    n->has_now && n->has_accounted && n->now.faults >= n->read.faults && n->now.major >= n->read.major;
+	struct totals growth;
 
 	n->share = (struct totals){0};
 	if (usable) {
-		growth.faults = n->now.faults - n->last.faults;
-		growth.major = n->now.major - n->last.major;
-		n->share.faults = own_share(growth.faults, n->children.faults, &n->debt.faults);
-		n->share.major = own_share(growth.major, n->children.major, &n->debt.major);
-	}
-	if (n->has_now) {
-		n->last = n->now;
-		n->has_last = true;
+		growth.faults = account_one(n->now.faults, n->children.faults, &n->accounted.faults, &n->share.faults);
+		growth.major = account_one(n->now.major, n->children.major, &n->accounted.major, &n->share.major);
 	} else {
-		n->last.faults += growth.faults;
-		n->last.major += growth.major;
+		growth = account_unread(n);
 	}
+	if (n->has_now)
+		n->read = n->now;
 	return growth;
 }
 

@@ -18,7 +18,7 @@
 #include "daemon/base/log.h"
 #include "daemon/source/slots.h"
 
-#define LIFE_RING_BYTES (256 * 1024)
+#define LIFE_RING_BYTES (128 * 1024)
 
 struct mapping {
 	void *data;

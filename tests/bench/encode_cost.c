@@ -36,15 +36,13 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-static struct identity *container(uint32_t number)
+static struct identity *container(uint32_t number, char path[512])
 {
 	struct identity *identity = NULL;
-	char path[512];
-	int n = snprintf(
-	    path, sizeof(path),
-	    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%08x_1c2d_4e3f_8a9b_0123456789ab.slice/"
-	    "cri-containerd-%064x.scope",
-	    number, number);
+	int n = snprintf(path, 512,
+			 "/kubepods.slice/kubepods-burstable.slice/"
+			 "kubepods-burstable-pod%08x_1c2d_4e3f_8a9b_0123456789ab.slice/cri-containerd-%064x.scope",
+			 number, number);
 
 	errno = -identity_parse(path, (size_t)n, &identity);
 	if (errno)
@@ -52,11 +50,24 @@ static struct identity *container(uint32_t number)
 	return identity;
 }
 
+static void grow(struct aggregate *a, uint32_t cgroup, uint64_t tick)
+{
+	uint64_t growth[FAULT_CLASSES] = {0};
+	char path[512];
+
+	for (uint32_t class = 0; class < 12; class += 2)
+		growth[class] = tick * cgroup * (class + 1);
+	aggregate_faults(a, cgroup, growth);
+	identity_free(container(cgroup, path));
+	aggregate_major(a, path, 1);
+}
+
 static struct aggregate *populate(uint32_t cgroups)
 {
 	static const uint64_t windows[] = {10 * SECOND, 60 * SECOND, 300 * SECOND};
 	struct aggregate_options options = {
 	    .max_cgroups = cgroups,
+	    .max_ids = cgroups * 4,
 	    .interval_ns = SECOND,
 	    .windows_ns = windows,
 	    .n_windows = 3,
@@ -65,25 +76,23 @@ static struct aggregate *populate(uint32_t cgroups)
 	    .now_ns = SECOND,
 	    .now_unix_ns = 1700000000 * SECOND,
 	};
-	uint64_t counts[FAULT_CLASSES] = {0};
 	struct aggregate *a = NULL;
+	char path[512];
 
 	errno = -aggregate_new(&options, &a);
 	if (errno)
 		fail("aggregate_new");
 	for (uint32_t i = 1; i <= cgroups; i++) {
-		errno = -aggregate_bind(a, i, container(i), SECOND, options.now_unix_ns, NULL);
-		if (errno)
+		bool over_limit = false;
+
+		errno = -aggregate_bind(a, i, container(i, path), &over_limit);
+		if (errno || over_limit)
 			fail("aggregate_bind");
 	}
-	for (uint64_t t = 2; t < 20; t++) {
-		for (uint32_t i = 1; i <= cgroups; i++) {
-			for (uint32_t class = 0; class < 12; class += 2)
-				counts[class] = t * i * (class + 1);
-			aggregate_faults(a, i, counts);
-			aggregate_major(a, i, 1);
-		}
-		aggregate_tick(a, t * SECOND);
+	for (uint64_t tick = 2; tick < 20; tick++) {
+		for (uint32_t i = 1; i <= cgroups; i++)
+			grow(a, i, tick);
+		aggregate_tick(a, tick * SECOND, options.now_unix_ns + tick * SECOND);
 	}
 	return a;
 }

@@ -37,6 +37,7 @@ PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file
 BUILD = os.path.abspath(os.environ.get("FAULTD_BUILD", os.path.join(PROJECT, "build")))
 FAULTD = os.path.join(BUILD, "faultd")
 OTHER = "other"
+UNKNOWN = "unknown"
 
 # Exit codes of the daemon, from sysexits.h.
 EXIT_OK = 0
@@ -51,7 +52,7 @@ TEST_DEFAULTS = {
     "windows": ["1s", "10s", "1m"],
     "scrape": {"listen": ["127.0.0.1:0"]},
     "ship": {"endpoint": ""},
-    "log": {"level": "debug"},
+    "log": {"level": "info"},
 }
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -197,14 +198,19 @@ class Cgroup:
         if parent:
             self.mount, self.raw = parent.mount, parent.raw + b"/" + self.name
             parent_fd = os.dup(parent.fd)
-            parent.children.append(self)
         else:
             self.mount = os.fsencode(mount or v2_mount())
             self.raw = b"/" + self.name
             parent_fd = os.open(self.mount, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.mkdir(self.name, dir_fd=parent_fd)
+        except OSError:
+            os.close(parent_fd)
+            raise
         self._parent_fd = parent_fd
-        os.mkdir(self.name, dir_fd=parent_fd)
         self.fd = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent_fd)
+        if parent:
+            parent.children.append(self)
 
     @property
     def path(self):
@@ -236,7 +242,12 @@ class Cgroup:
         self.write("cgroup.procs", str(pid))
 
     def procs(self):
-        return [int(line) for line in self.read("cgroup.procs").split()]
+        try:
+            return [int(line) for line in self.read("cgroup.procs").split()]
+        except OSError as e:
+            if e.errno == errno.EOPNOTSUPP:  # a threaded cgroup: its processes are in its domain's file
+                return []
+            raise
 
     def popen(self, argv, **options):
         """Starts a program that is in this cgroup from its first instruction on."""

@@ -5,7 +5,7 @@ import subprocess
 import time
 
 import pytest
-from harness import OTHER, Cgroup, Daemon, PerfStat, Workload, need_bpf, need_perf, wait_until
+from harness import OTHER, UNKNOWN, Cgroup, Daemon, PerfStat, Workload, need_bpf, need_perf, wait_until
 
 WRITE = dict(mode="user", access="write", kind="missing")
 
@@ -165,7 +165,8 @@ def test_two_hundred_short_lived_cgroups_reuse_sixteen_slots(parent, nursery):
 
 
 def test_two_hundred_at_once_without_a_scrape(parent, nursery):
-    """Nobody scrapes, so the dead wait, until room runs out; what leaves early is in `other`."""
+    """Nobody scrapes, so the dead wait, until room runs out: what has no series is in `other`, and what has none and lost its
+    name in the crowd is `unknown`. Nothing is lost."""
     need_perf()
     with Daemon({"cgroups": {"max": 16}}) as daemon, PerfStat(parent) as perf:
         totals = Totals(daemon)
@@ -175,7 +176,8 @@ def test_two_hundred_at_once_without_a_scrape(parent, nursery):
         m = totals.scrape()
         own, series = below(m, parent)
         assert series <= 16
-        assert own + m.faults(OTHER) - before.faults(OTHER) >= perf.user + perf.kernel >= 200 * 30
+        grown = own + sum(m.faults(c) - before.faults(c) for c in (OTHER, UNKNOWN))
+        assert grown >= perf.user + perf.kernel >= 200 * 30
 
 
 # ---- more than fit ----
@@ -236,7 +238,8 @@ def test_a_cgroup_without_a_slot_gets_one_when_there_is_room(parent, cgroup):
                 work.run()
                 return daemon.faults(patient, **WRITE) >= 10
 
-            wait_until(served, what="a series of its own for the cgroup that waited")
+            # Those who wait are given another chance every ten seconds.
+            wait_until(served, 25, what="a series of its own for the cgroup that waited")
 
 
 # ---- names ----

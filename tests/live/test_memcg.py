@@ -44,7 +44,7 @@ def total(daemon, cgroup):
 
 def test_totals_equal_memory_stat(home):
     with Daemon({"probes": {"page_faults": "memcg"}}) as daemon:
-        assert daemon.metrics().value("faultd_probe_info", probe="page_faults", backend="memory.stat") == 1
+        assert daemon.metrics().value("faultd_probe_info", probe="page_faults", backend="memcg") == 1
         with Workload(home, "write", 200000) as work:
             stat_before = settled(home)
             time.sleep(0.5)
