@@ -65,11 +65,11 @@ struct slot_cache {
 
 /* Map drops: array of __u64, mmap-able: what could not be done, by reason. Nothing here loses a fault unless it says so. */
 enum fault_drop {
-	FAULT_DROP_NO_SLOT,	/* claims that failed for want of a free slot: the cgroup counts as other */
-	FAULT_DROP_TABLE_FULL,	/* slot_by_cgroup was full: the cgroup counts as other */
-	FAULT_DROP_TABLE_BUSY,	/* slot_by_cgroup refused the update (bucket locked on this CPU): this fault counts as other */
+	FAULT_DROP_NO_SLOT,    /* claims that failed for want of a free slot: the cgroup counts as other */
+	FAULT_DROP_TABLE_FULL, /* slot_by_cgroup was full: the cgroup counts as other */
+	FAULT_DROP_TABLE_BUSY, /* slot_by_cgroup refused the update (bucket locked on this CPU): this fault counts as other */
 	FAULT_DROP_SLOT_LEAKED, /* a claimed slot could not be given back */
-	FAULT_DROP_UNCOUNTED,	/* faults that found no cell: lost */
+	FAULT_DROP_UNCOUNTED,   /* faults that found no cell: lost */
 	FAULT_DROP_CGROUP_RING, /* cgroup birth or death records lost: the ring was full */
 	FAULT_DROPS
 };

@@ -23,9 +23,9 @@
 static inline __u32 fault_class_x86(__u32 mode, __u64 error_code)
 {
 	const __u64 other = X86_PF_PK | X86_PF_RSVD | X86_PF_SGX | X86_PF_RMP;
-	__u32 access = error_code & X86_PF_INSTR		      ? FAULT_EXEC
+	__u32 access = error_code & X86_PF_INSTR                    ? FAULT_EXEC
 		       : error_code & (X86_PF_WRITE | X86_PF_SHSTK) ? FAULT_WRITE
-								      : FAULT_READ;
+								    : FAULT_READ;
 	__u32 kind = error_code & other ? FAULT_OTHER : error_code & X86_PF_PROT ? FAULT_PROTECTION : FAULT_MISSING;
 
 	return FAULT_CLASS(mode, access, kind);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration as the daemon uses it: parsed, checked, in base units. The YAML side is config/keys.c (one key table:
- * path, type, range, default, help) and config/yaml.c.
+ * The configuration as the daemon uses it: parsed, checked, in base units. Ranges, defaults and meanings are in the key
+ * table, config/keys.c; config/yaml.c is the only file that sees libyaml.
  */
 #pragma once
 
@@ -26,40 +26,40 @@ struct config_header {
 };
 
 struct config {
-	uint64_t interval_ns;	  /* interval: 100ms..10s, default 1s */
-	uint64_t windows_ns[8];	  /* windows: 1 to 8, ascending, each a multiple of interval and <= 1h; default 10s 1m 5m */
+	uint64_t interval_ns;
+	uint64_t windows_ns[8]; /* ascending multiples of the interval */
 	size_t n_windows;
 	struct {
-		struct config_list include; /* globs, default one that matches all */
-		struct config_list exclude; /* globs, default none */
-		uint32_t max;		    /* 1..65536, default 1024 */
+		struct config_list include; /* globs */
+		struct config_list exclude; /* globs */
+		uint32_t max;
 		enum config_hierarchy hierarchy;
-		uint64_t memory_bytes; /* cgroups.memory: budget for counters in the kernel, 1MiB..4GiB, default 64MiB */
+		uint64_t memory_bytes; /* bound for the counters in the kernel */
 	} cgroups;
 	struct {
 		enum config_page_faults page_faults;
 	} probes;
 	struct {
-		struct config_list listen; /* "ADDR:PORT", "[ADDR6]:PORT", "unix:/PATH", "systemd"; default 127.0.0.1:11011; [] = off */
-		uint32_t max_concurrent;   /* scrapes at once, more get 503: 1..64, default 4 */
+		struct config_list listen; /* "ADDR:PORT", "[ADDR6]:PORT", "unix:/PATH", "systemd"; none: off */
+		uint32_t max_concurrent;
 	} scrape;
 	struct {
-		char *endpoint;		   /* http(s) URL or "" = off (the default); /v1/metrics is appended to a base URL */
-		uint64_t interval_ns;	   /* 1s..1h, default 10s; at least `interval` */
-		uint64_t timeout_ns;	   /* whole request: 100ms..5m, default 10s */
-		uint64_t queue_bytes;	   /* ship.queue.max_size: 64KiB..1GiB, default 16MiB */
+		char *endpoint;       /* URL; "": off */
+		uint64_t interval_ns; /* at least the pipeline's */
+		uint64_t timeout_ns;  /* of a whole request */
+		uint64_t queue_bytes; /* that may wait */
 		enum config_compression compression;
 		struct config_header *headers;
 		size_t n_headers;
 	} ship;
 	struct {
-		int level; /* syslog priority from log.level: error, warning, notice, info, debug; default info */
+		int level; /* syslog priority */
 	} log;
 };
 
 /*
- * Reads `file` and then every *.yaml in `file` + ".d" (sorted by name; the folder may be missing): later files override
- * scalars and whole lists key by key. `file` NULL reads nothing: defaults.
+ * Reads `file` and then every *.yaml in `file` + ".d" (sorted by name, hidden ones left out; the folder may be missing):
+ * later files override key by key, lists as a whole. `file` NULL reads nothing: defaults.
  * All that is wrong, in all files, is appended to `errors`, one line `FILE:LINE:COL: KEY: what is wrong, what is allowed` each.
  * Returns 0 and hands the configuration over, -EINVAL if anything was wrong (`errors` says what), -ENOMEM.
  * Never logs. *ret is untouched on failure.

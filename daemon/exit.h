@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exit codes, declared once: --help and docs/exit-codes.md are made from this list. Values follow sysexits.h where one
+ * Exit codes, declared once: --help is made from this list. Values follow sysexits.h where one
  * fits.
  *
  * EXIT_CODES(X): X(name, value, meaning)

@@ -11,13 +11,13 @@
 #define IDENTITY_UNKNOWN "unknown"
 
 struct identity {
-	char *path;	    /* raw bytes as the kernel has them, NUL-terminated: no path holds a NUL */
-	char *label;	    /* the path as valid UTF-8: each invalid sequence became U+FFFD */
-	char *unit;	    /* innermost systemd service or scope (socket, mount, swap too), escapes decoded; "" if none */
-	char *slice;	    /* innermost systemd slice; "" if none */
-	char *runtime;	    /* docker, containerd, cri-o, podman, nspawn, lxc, ecs; "" if no container */
+	char *path;    /* raw bytes as the kernel has them, NUL-terminated: no path holds a NUL */
+	char *label;   /* the path as valid UTF-8: each invalid sequence became U+FFFD */
+	char *unit;    /* innermost systemd service or scope (socket, mount, swap too), escapes decoded; "" if none */
+	char *slice;   /* innermost systemd slice; "" if none */
+	char *runtime; /* docker, containerd, cri-o, podman, nspawn, lxc, ecs; "" if no container */
 	char *container_id; /* "" if none; for nspawn and lxc the machine's name */
-	char *pod_uid;	    /* Kubernetes pod uid with '-', "" if none */
+	char *pod_uid;      /* Kubernetes pod uid with '-', "" if none */
 };
 
 /* Parses `path` (`len` bytes without NUL, "/" is the root). The caller owns *ret; all strings are valid UTF-8 but `path`.

@@ -29,7 +29,8 @@ struct snapshot {
 	uint64_t now_ns;      /* monotonic */
 	uint64_t now_unix_ns; /* the same instant on the wall clock */
 	const struct aggregate *aggregate;
-	uint64_t deaths; /* aggregate_deaths() at this instant; goes back to the pipeline when the snapshot has reached a reader */
+	uint64_t
+	    deaths; /* aggregate_deaths() at this instant; goes back to the pipeline when the snapshot has reached a reader */
 	const struct self_stats *self;
 	const struct probe_info *probes;
 	size_t n_probes;

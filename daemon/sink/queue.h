@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches that wait for delivery, in memory, bounded by bytes: push at one end, peek and ack at the other. The seam for a
- * durable spool: the verbs are the same, and a batch is only its encoded bytes.
+ * Batches that wait for delivery, in memory, bounded by bytes: push at one end, peek and ack at the other. The seam for
+ * a durable spool: the verbs are the same, and a batch is only its encoded bytes.
  */
 #pragma once
 
@@ -20,9 +20,9 @@ struct queue_item {
 
 int queue_new(uint64_t max_bytes, struct queue **ret);
 struct queue *queue_free(struct queue *q);
-/* Takes over `data` (malloc'd), always. When full the oldest batches give way; *ret_dropped_points counts their data points
- * (and this batch's if it alone is larger than the bound: -EFBIG). An item that is being sent (peeked) is never dropped before
- * its ack: if nothing else can give way the new batch is dropped, -ENOSPC. -ENOMEM. */
+/* Takes over `data` (malloc'd), always. When full the oldest batches give way; *ret_dropped_points counts their data
+ * points (and this batch's if it alone is larger than the bound: -EFBIG). An item that is being sent (peeked) is never
+ * dropped before its ack: if nothing else can give way the new batch is dropped, -ENOSPC. -ENOMEM. */
 int queue_push(struct queue *q, uint8_t *data, size_t size, size_t points, uint64_t now_ns, size_t *ret_dropped_points);
 /* The oldest batch, borrowed until its ack. -ENODATA if empty. */
 int queue_peek(struct queue *q, struct queue_item *ret);

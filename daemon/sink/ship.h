@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Delivery of batches to a collector by HTTP POST, on libcurl's multi interface inside the caller's event loop. ship_http.c
- * is the only file of the sinks that sees libcurl. Nothing here blocks, and no network event ends the process. Proxies are
- * taken from the environment as libcurl does (http_proxy in lower case, HTTPS_PROXY, ALL_PROXY, NO_PROXY).
+ * Delivery of batches to a collector by HTTP POST, on libcurl's multi interface inside the caller's event loop.
+ * ship_http.c is the only file of the sinks that sees libcurl. Nothing here blocks, and no network event ends the
+ * process. Proxies are taken from the environment as libcurl does (http_proxy in lower case, HTTPS_PROXY, ALL_PROXY,
+ * NO_PROXY).
  *
  * One request is under way at a time; its outcome is one of
- *   sent       2xx. Rejected points in a partial success are counted, the batch is never sent again.
- *   retry      429, 502, 503, 504, connection or TLS trouble, time-out: again after the server's Retry-After (seconds or
- *              HTTP date, capped at 5 min) or after a backoff from 1 s to 1 min with jitter.
- *   too large  413: the batch cannot be made smaller here, it is dropped and counted as too_large.
- *   rejected   any other status, redirects too: dropped and counted.
+ *
+ * - sent: 2xx. Rejected points in a partial success are counted, the batch is never sent again.
+ * - retry: 429, 502, 503, 504, connection or TLS trouble, time-out. Again after the server's Retry-After (seconds or
+ *   HTTP date, capped at 5 min) or after a backoff from 1 s to 1 min with jitter.
+ * - too large: 413. The batch cannot be made smaller here, it is dropped and counted as too_large.
+ * - rejected: any other status, redirects too. Dropped and counted.
+ *
  * An answer counts once its head is complete, whatever happens to its body. A 415 while compressing falls back to no
  * compression for as long as this shipper lives. Failures are logged at once and then once a minute for each kind.
  */
@@ -40,12 +43,13 @@ struct ship_options {
 	uint64_t backoff_max_ns; /* 0: 1 min */
 };
 
-/* The request URL of an endpoint as users write it: /v1/metrics is appended to a base URL unless the path already ends so.
- * Caller frees *ret. -EINVAL for anything but http:// and https:// URLs, or with a user, password, query or fragment. */
+/* The request URL of an endpoint as users write it: /v1/metrics is appended to a base URL unless the path already ends
+ * so. Caller frees *ret. -EINVAL for anything but http:// and https:// URLs, or with a user, password, query or
+ * fragment. */
 int ship_url(const char *endpoint, char **ret);
 
-/* -EINVAL for a header that cannot be sent. Options are copied; the queue, the counters (ship_*, drop_rejected, drop_too_large, drop_partial) and the event loop are
- * borrowed and must outlive the shipper. */
+/* -EINVAL for a header that cannot be sent. Options are copied; the queue, the counters (ship_*, drop_rejected,
+ * drop_too_large, drop_partial) and the event loop are borrowed and must outlive the shipper. */
 int ship_new(sd_event *event, const struct ship_options *options, struct queue *queue, struct self_stats *self,
 	     struct ship **ret);
 /* Drops a request under way (its batch stays in the queue). Never waits. Accepts NULL, returns NULL. */

@@ -31,12 +31,13 @@ int cgroup_names_alive(struct cgroup_names *n, uint64_t id);
 
 /* Visits all cgroups of the tree, parents before children: id and path. The callback's non-zero return ends the walk and is
  * returned. */
-int cgroup_names_walk(struct cgroup_names *n, int (*visit)(uint64_t id, const char *path, void *userdata), void *userdata);
+int cgroup_names_walk(struct cgroup_names *n, int (*visit)(uint64_t id, const char *path, void *userdata),
+		      void *userdata);
 
 /* Where the cgroup hierarchies are, from /proc/self/mountinfo (or another file of that form). Strings are owned. */
 struct cgroup_mounts {
-	char *v2;     /* mount point of the v2 hierarchy, NULL if none */
-	char *memory; /* mount point of the v1 memory controller, NULL if none */
+	char *v2;      /* mount point of the v2 hierarchy, NULL if none */
+	char *memory;  /* mount point of the v1 memory controller, NULL if none */
 	int v2_memory; /* the v2 root offers the memory controller */
 };
 int cgroup_mounts_read(const char *mountinfo, struct cgroup_mounts *ret);

@@ -60,8 +60,7 @@ struct node {
 	uint64_t seen;    /* last round that met it */
 	uint64_t born;    /* the round that met it first, if it began at zero */
 	uint64_t listed;  /* last round that followed all its children */
-	uint64_t skipped; /* last round that met a child which is not followed */
-	uint64_t blind;   /* last round that could not list its children: they may all be there */
+	uint64_t partial; /* last round that does not know or does not follow all its children */
 };
 
 enum phase { IDLE, READING, REPORTING };
@@ -240,7 +239,7 @@ static bool is_gone(int error)
 
 static void end_listing(struct memcg *m, struct node *n)
 {
-	if (n->skipped != m->round && n->blind != m->round)
+	if (n->partial != m->round)
 		n->listed = m->round;
 	if (m->listing)
 		closedir(m->listing);
@@ -259,7 +258,7 @@ static void read_next(struct memcg *m)
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		/* A cgroup that is gone has no children; with any other error they may all be there. */
 		if (!is_gone(errno))
-			n->blind = m->round;
+			n->partial = m->round;
 		return;
 	}
 	if ((uint64_t)st.st_ino != n->id)
@@ -275,7 +274,7 @@ static void read_next(struct memcg *m)
 	if (m->listing)
 		(void)take_fd(&fd);
 	else
-		n->blind = m->round;
+		n->partial = m->round;
 }
 
 static bool may_be_folder(const struct dirent *entry)
@@ -287,24 +286,17 @@ static bool may_be_folder(const struct dirent *entry)
 static void meet_child(struct memcg *m, struct node *parent, const char *name)
 {
 	struct stat st;
-	int r;
 
 	/* Not d_ino: stacked file systems have another one there. */
 	if (fstatat(dirfd(m->listing), name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (!is_gone(errno))
-			parent->blind = m->round;
+			parent->partial = m->round;
 		return;
 	}
 	if (!S_ISDIR(st.st_mode))
 		return;
-	if (parent->path_len + 1 + strlen(name) > PATH_LEN_MAX)
-		r = -ENOSPC;
-	else
-		r = meet(m, (uint64_t)st.st_ino, parent, name);
-	if (r == -ENOSPC)
-		parent->skipped = m->round;
-	else if (r < 0)
-		parent->blind = m->round;
+	if (parent->path_len + 1 + strlen(name) > PATH_LEN_MAX || meet(m, (uint64_t)st.st_ino, parent, name) < 0)
+		parent->partial = m->round;
 }
 
 static void list_some(struct memcg *m)
@@ -318,7 +310,7 @@ static void list_some(struct memcg *m)
 		entry = readdir(m->listing);
 		if (!entry) {
 			if (errno && !is_gone(errno))
-				n->blind = m->round;
+				n->partial = m->round;
 			end_listing(m, n);
 			return;
 		}
@@ -330,18 +322,10 @@ static void list_some(struct memcg *m)
 
 /* ---- accounting ---- */
 
-/* Nodes that were not met, but whose parent could not be listed, may be alive: they stay without a reading. The others
- * are dead: what they counted since their last reading is in the growth of their parent, and nobody takes it from
- * there. */
+/* What a dead cgroup counted since its last reading is in the growth of its parent, and nobody takes it from there. Who
+ * could not be met although alive comes back later, with new bearings: its parent's listing was not complete. */
 static void bury(struct memcg *m)
 {
-	for (size_t i = 0; i < m->n_previous; i++) {
-		struct node *n = m->previous[i];
-
-		if (n->seen != m->round && n->parent && n->parent->blind == m->round &&
-		    meet(m, n->id, n->parent, n->name) == 0)
-			n->blind = m->round;
-	}
 	for (size_t i = m->n_previous; i > 0; i--) {
 		struct node *n = m->previous[i - 1];
 
@@ -401,7 +385,6 @@ static struct totals account(struct node *n)
 static void account_all(struct memcg *m)
 {
 	bury(m);
-	/* Children come before their parents in this direction; those that were kept without a reading, too. */
 	for (size_t i = m->n_order; i > 0; i--) {
 		struct node *n = m->order[i - 1];
 		struct totals growth = account(n);
@@ -441,7 +424,7 @@ static int begin_round(struct memcg *m)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	/* Another tree was mounted there: nothing known holds for it. */
+	/* Another tree is mounted there now: what is known of the former one only takes room. */
 	if (m->n_previous > 0 && m->previous[0]->id != (uint64_t)st.st_ino)
 		forget_all(m);
 	m->round++;

@@ -22,12 +22,13 @@ struct memcg *memcg_free(struct memcg *m);
 
 struct memcg_growth {
 	const char *path; /* of the cgroup, in this hierarchy; valid during the call */
-	uint64_t id;	  /* inode number of its directory */
+	uint64_t id;      /* inode number of its directory */
 	uint64_t faults;  /* own growth of pgfault since the last call, major ones included */
-	uint64_t major;	  /* own growth of pgmajfault */
+	uint64_t major;   /* own growth of pgmajfault */
 };
 
 /* Begins a round over all cgroups, reading at most `budget` of them per call so that no call blocks the loop for long, and reports
  * each growth when the round is complete. The first round only takes bearings, so that nothing from before is counted.
  * Returns 1 if the round was completed by this call, 0 if more calls are needed, -errno if the hierarchy is gone. */
-int memcg_step(struct memcg *m, size_t budget, void (*grown)(const struct memcg_growth *g, void *userdata), void *userdata);
+int memcg_step(struct memcg *m, size_t budget, void (*grown)(const struct memcg_growth *g, void *userdata),
+	       void *userdata);

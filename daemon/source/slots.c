@@ -25,8 +25,7 @@ struct slots {
 	uint32_t draining;
 	struct slot *slot;
 	struct table *by_id;
-	uint32_t
-	    *seen; /* [cpu][slot][class]: low half of the value read last; of cells never used not a page is touched */
+	uint32_t *seen;   /* [cpu][slot][class]: low half of the value read last */
 	uint64_t *again;  /* [cpu][word]: cells to read once more next time, see read_cpu() */
 	uint64_t *growth; /* [slot][class] of the running collect */
 	uint32_t *list;   /* slots with growth */

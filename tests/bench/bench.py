@@ -235,7 +235,7 @@ def tools(rounds, pages):
             try:
                 with TOOLS[name][0]():
                     # Processes of their own: where a process's memory lies sways all that it measures.
-                    lines = [run(program("fault_cost"), "touch", 41, 2000).split() for _ in range(5)]
+                    lines = [run(program("fault_cost"), "touch", 41, 2000).split() for _ in range(9)]
                     for at, work in enumerate(WORKS):
                         assert lines[0][2 * at] == work
                         faults.setdefault((work, name), []).append(statistics.median(float(l[2 * at + 1]) for l in lines))
@@ -263,9 +263,9 @@ def tools(rounds, pages):
     report = "### The daemon among other tools\n\n" + str(table)
     report += f"\n{rounds} rounds, each tool started anew in each; the ratio is that of reads.\n"
     if ("read", "bpftrace, count by cgroup") in added:
-        mine, theirs = (statistics.median(added["read", n]) for n in ("faultd, whole daemon", "bpftrace, count by cgroup"))
-        if mine > 0:
-            report += f"bpftrace costs {theirs / mine:.1f} times what faultd does: {wanted(theirs / mine, 4, '', at_most=False)}.\n"
+        times = ratio(added["read", "bpftrace, count by cgroup"], added["read", "faultd, whole daemon"])
+        if times:
+            report += f"bpftrace costs {ratio_text(times)} times what faultd does: {wanted(times[0], 4, '', at_most=False)}.\n"
 
     table = Table("tool", f"map and write {pages:,} pages, ms [quartiles]", "change, % [quartiles]")
     for name in TOOLS:
@@ -311,7 +311,7 @@ def scrape_ms(url, n, *options):
     return times, int(size)
 
 
-def many(cgroups, seconds):
+def many(cgroups, seconds, quiet_seconds):
     table = Table("figure", "value", "wanted")
     with Daemon({"interval": "1s", "windows": ["10s", "1m", "5m"], "cgroups": {"max": cgroups + 24}, "log": {"level": "info"}}) as d:
         empty_rss = status_kib(d.pid, "VmRSS")
@@ -331,8 +331,8 @@ def many(cgroups, seconds):
             finally:
                 visitor.kill()
                 visitor.wait()
-            say(f"many: {seconds} s without faults")
-            quiet = cpu_share(d.pid, seconds)
+            say(f"many: {quiet_seconds} s without faults")
+            quiet = cpu_share(d.pid, quiet_seconds)
             live = d.metrics()
             late = live.sum("faultd_ticks_late_total")
             drops = {s.labels["reason"]: int(s.value) for s in live.samples("faultd_drops_total") if s.value}
@@ -343,10 +343,10 @@ def many(cgroups, seconds):
     table.add(f"scrape, {size / 1024:,.0f} KiB of text, ms", spread(plain, 2), wanted(statistics.median(plain), 5, " ms"))
     table.add(f"scrape, gzip, {packed_size / 1024:,.0f} KiB, ms", spread(packed, 2), "")
     for line in run(program("encode_cost"), cgroups, 201).splitlines():
-        name, median, high, size = line.split()
+        shape, name, median, high, size = line.split()
         limit = wanted(float(median), 2, " ms") if name == "otlp" else ""
-        table.add(f"encoding as {name}, {int(size) / 1024:,.0f} KiB, ms", f"{float(median):.2f} (95 %: {float(high):.2f})", limit)
-    report = f"### {cgroups:,} live cgroups, interval 1 s\n\n{table}\nCPU over {seconds} s each. Late ticks: {late}. "
+        table.add(f"encoding {shape} as {name}, {int(size) / 1024:,.0f} KiB, ms", f"{float(median):.2f} (95 %: {float(high):.2f})", limit)
+    report = f"### {cgroups:,} live cgroups, interval 1 s\n\n{table}\nCPU over {seconds} and {quiet_seconds} s. Late ticks: {late}. "
     return report + f"Drops: {drops or 'none'}.\n"
 
 
@@ -397,7 +397,7 @@ def main():
     if "tools" in parts:
         report += "\n" + (tools(2, 20000) if args.quick else tools(10, 100000))
     if "many" in parts:
-        report += "\n" + (many(200, 5) if args.quick else many(1000, 60))
+        report += "\n" + (many(200, 5, 5) if args.quick else many(1000, 60, 30))
     report += f"\nThe run took {time.monotonic() - began:.0f} s.\n"
     print(report, end="")
     if args.write:

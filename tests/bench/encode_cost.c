@@ -36,13 +36,25 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-static struct identity *container(uint32_t number, char path[512])
+struct shape {
+	const char *name;
+	const char *path; /* takes the number once or twice */
+	uint32_t classes;
+};
+
+static const struct shape shapes[] = {
+    {"services", "/system.slice/service-%u.service", 3},
+    {"containers",
+     "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%08x_1c2d_4e3f_8a9b_0123456789ab.slice/"
+     "cri-containerd-%064x.scope",
+     6},
+};
+
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static struct identity *identify(const struct shape *shape, uint32_t number, char path[512])
 {
 	struct identity *identity = NULL;
-	int n = snprintf(path, 512,
-			 "/kubepods.slice/kubepods-burstable.slice/"
-			 "kubepods-burstable-pod%08x_1c2d_4e3f_8a9b_0123456789ab.slice/cri-containerd-%064x.scope",
-			 number, number);
+	int n = snprintf(path, 512, shape->path, number, number);
 
 	errno = -identity_parse(path, (size_t)n, &identity);
 	if (errno)
@@ -50,19 +62,19 @@ static struct identity *container(uint32_t number, char path[512])
 	return identity;
 }
 
-static void grow(struct aggregate *a, uint32_t cgroup, uint64_t tick)
+static void grow(struct aggregate *a, const struct shape *shape, uint32_t cgroup, uint64_t tick)
 {
 	uint64_t growth[FAULT_CLASSES] = {0};
 	char path[512];
 
-	for (uint32_t class = 0; class < 12; class += 2)
+	for (uint32_t class = 0; class < 2 * shape->classes; class += 2)
 		growth[class] = tick * cgroup * (class + 1);
 	aggregate_faults(a, cgroup, growth);
-	identity_free(container(cgroup, path));
+	identity_free(identify(shape, cgroup, path));
 	aggregate_major(a, path, 1);
 }
 
-static struct aggregate *populate(uint32_t cgroups)
+static struct aggregate *populate(const struct shape *shape, uint32_t cgroups)
 {
 	static const uint64_t windows[] = {10 * SECOND, 60 * SECOND, 300 * SECOND};
 	struct aggregate_options options = {
@@ -85,13 +97,13 @@ static struct aggregate *populate(uint32_t cgroups)
 	for (uint32_t i = 1; i <= cgroups; i++) {
 		bool over_limit = false;
 
-		errno = -aggregate_bind(a, i, container(i, path), &over_limit);
+		errno = -aggregate_bind(a, i, identify(shape, i, path), &over_limit);
 		if (errno || over_limit)
 			fail("aggregate_bind");
 	}
 	for (uint64_t tick = 2; tick < 20; tick++) {
 		for (uint32_t i = 1; i <= cgroups; i++)
-			grow(a, i, tick);
+			grow(a, shape, i, tick);
 		aggregate_tick(a, tick * SECOND, options.now_unix_ns + tick * SECOND);
 	}
 	return a;
@@ -143,7 +155,8 @@ static int compare_doubles(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void measure(const char *format, size_t (*encode)(const struct snapshot *), const struct snapshot *s, int rounds)
+static void measure(const char *shape, const char *format, size_t (*encode)(const struct snapshot *),
+		    const struct snapshot *s, int rounds)
 {
 	static double ms[MAX_ROUNDS];
 	size_t bytes = encode(s); /* warm */
@@ -155,27 +168,41 @@ static void measure(const char *format, size_t (*encode)(const struct snapshot *
 		ms[i] = (double)(now_ns() - began) / 1e6;
 	}
 	qsort(ms, (size_t)rounds, sizeof(*ms), compare_doubles);
-	printf("%s %.3f %.3f %zu\n", format, ms[rounds / 2], ms[rounds * 95 / 100], bytes);
+	printf("%s %s %.3f %.3f %zu\n", shape, format, ms[rounds / 2], ms[rounds * 95 / 100], bytes);
+}
+
+static void measure_shape(const struct shape *shape, int cgroups, int rounds)
+{
+	static const struct probe_info probes[] = {
+	    {"page_faults", "tracepoint"},
+	    {"major_page_faults", "memory.stat"},
+	};
+	static const struct self_stats self;
+	struct aggregate *a = populate(shape, (uint32_t)cgroups);
+	struct snapshot s = {
+	    .now_ns = 20 * SECOND,
+	    .now_unix_ns = 1700000020 * SECOND,
+	    .aggregate = a,
+	    .self = &self,
+	    .probes = probes,
+	    .n_probes = 2,
+	};
+
+	measure(shape->name, "otlp", encode_otlp, &s, rounds);
+	measure(shape->name, "text", encode_plain, &s, rounds);
+	measure(shape->name, "openmetrics", encode_openmetrics, &s, rounds);
+	aggregate_free(a);
 }
 
 int main(int argc, char **argv)
 {
-	static const struct probe_info probes[] = {{"page_faults", "tracepoint"}, {"major_page_faults", "memory.stat"}};
 	int cgroups = argc > 1 ? atoi(argv[1]) : 1000, rounds = argc > 2 ? atoi(argv[2]) : 101;
-	struct self_stats self = {0};
-	struct snapshot s = {
-	    .now_ns = 20 * SECOND, .now_unix_ns = 1700000020 * SECOND, .self = &self, .probes = probes, .n_probes = 2};
-	struct aggregate *a;
 
 	if (cgroups < 1 || rounds < 1 || rounds > MAX_ROUNDS) {
 		fprintf(stderr, "usage: encode_cost [CGROUPS [ROUNDS]]\n");
 		return 2;
 	}
-	a = populate((uint32_t)cgroups);
-	s.aggregate = a;
-	measure("otlp", encode_otlp, &s, rounds);
-	measure("text", encode_plain, &s, rounds);
-	measure("openmetrics", encode_openmetrics, &s, rounds);
-	aggregate_free(a);
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		measure_shape(&shapes[i], cgroups, rounds);
 	return 0;
 }

@@ -15,9 +15,9 @@ import copy
 import ctypes
 import errno
 import functools
-import glob
 import http.client
 import itertools
+import json
 import os
 import re
 import shutil
@@ -772,15 +772,33 @@ class PerfStat:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-# ---- BPF objects of others ----
+# ---- BPF programs, to see that nothing stays behind ----
 
 
-def bpf_programs():
-    """{id: name} of the loaded BPF programs, by bpftool: to see that nothing stays behind."""
-    tool = shutil.which("bpftool") or next(iter(glob.glob("/usr/sbin/bpftool")), None)
+def programs_of(pid):
+    """Ids of the BPF programs that a process holds."""
+    ids = set()
+    folder = f"/proc/{pid}/fdinfo"
+    for fd in os.listdir(folder):
+        with contextlib.suppress(OSError), open(os.path.join(folder, fd)) as f:
+            ids.update(int(line.split()[1]) for line in f if line.startswith("prog_id:"))
+    return ids
+
+
+def loaded_programs():
+    """Ids of all BPF programs of this kernel, by bpftool."""
+    tool = shutil.which("bpftool") or shutil.which("/usr/sbin/bpftool")
     if not tool:
         pytest.skip("bpftool is not installed")
-    import json
-
     out = subprocess.run([tool, "-j", "prog", "show"], capture_output=True, check=True).stdout
-    return {p["id"]: p.get("name", "") for p in json.loads(out or b"[]")}
+    return {p["id"] for p in json.loads(out or b"[]")}
+
+
+def ownerless_programs():
+    """Those that no process holds: pinned somewhere, or just about to go."""
+    held = set()
+    loaded = loaded_programs()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            held |= programs_of(pid)
+    return loaded - held

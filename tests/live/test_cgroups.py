@@ -184,22 +184,31 @@ def test_two_hundred_at_once_without_a_scrape(parent, nursery):
 
 
 def test_more_cgroups_than_slots(parent, nursery):
+    """`other` also holds what cgroups elsewhere on this host count, so a try that somebody disturbed is repeated: too much may
+    be noise, too little never is."""
     need_perf()
-    with Daemon({"cgroups": {"max": 8}}) as daemon, PerfStat(parent) as perf:
+    with Daemon({"cgroups": {"max": 8}}) as daemon:
         totals = Totals(daemon)
-        before = totals.scrape()
-        assert "/" in before.cgroups()  # so that the noise of this host is not in `other`
-        with perf.counting():
-            nursery(40, 100, keep=1)
-        m = totals.scrape()
-        own, series = below(m, parent)
-        other = m.faults(OTHER) - before.faults(OTHER)
-        assert 0 < series <= 8
-        assert own + other == perf.user + perf.kernel
-        written = below(m, parent, **WRITE)[0] + m.faults(OTHER, **WRITE) - before.faults(OTHER, **WRITE)
-        assert written == 40 * 100
-        drops = [m.sum("faultd_drops_total", reason=r) - before.sum("faultd_drops_total", reason=r)
-                 for r in ("no_slot", "table_full", "cgroup_limit")]
+        for attempt in range(5):
+            before = totals.scrape()
+            assert "/" in before.cgroups()  # so that most of the noise has a place of its own
+            with PerfStat(parent) as perf, perf.counting():
+                nursery(40, 100, keep=1, prefix=f"try{attempt}-")
+            m = totals.scrape()
+            series = below(m, parent)[1]
+            assert 0 < series <= 8
+
+            def grown(**labels):
+                other = m.faults(OTHER, **labels) - before.faults(OTHER, **labels)
+                return below(m, parent, **labels)[0] - below(before, parent, **labels)[0] + other
+
+            written, faults, expected = grown(**WRITE), grown(), perf.user + perf.kernel
+            assert written >= 40 * 100 and faults >= expected
+            if (written, faults) == (40 * 100, expected):
+                break
+        else:
+            pytest.fail(f"{faults} faults in place of {expected}, {written} writes in place of 4000")
+        drops = [m.sum("faultd_drops_total", reason=r) for r in ("no_slot", "table_full", "cgroup_limit")]
         assert sum(drops) > 0
         assert m.sum("faultd_drops_total", reason="uncounted") == 0
 

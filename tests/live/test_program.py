@@ -20,11 +20,13 @@ from harness import (
     FAULTD,
     Daemon,
     Workload,
-    bpf_programs,
+    loaded_programs,
     need_bpf,
     need_built,
     need_program,
     need_root,
+    ownerless_programs,
+    programs_of,
     run_faultd,
     wait_until,
 )
@@ -67,13 +69,13 @@ def test_wrong_command_line(args):
 
 def test_check_prints_the_effective_configuration_and_the_plan():
     need_bpf()
-    before = set(bpf_programs())
+    before = ownerless_programs()
     result = run_faultd("--check", config={"cgroups": {"max": 77}})
     assert result.returncode == 0, result.stderr
-    assert set(bpf_programs()) <= before, "programs stayed attached"
+    wait_until(lambda: ownerless_programs() <= before, 5, "detaching of all programs")
     effective = yaml.safe_load(result.stdout)  # the plan must not get in the way of feeding this back
     assert effective["cgroups"]["max"] == 77
-    assert re.search(r"page_faults.*tracepoint", result.stdout + result.stderr)
+    assert "page faults by tracepoint" in result.stdout
 
 
 def test_the_effective_configuration_can_be_fed_back():
@@ -281,11 +283,11 @@ def test_many_reloads_leak_nothing():
     with Daemon() as daemon:
         daemon.reload()
         fds = len(os.listdir(f"/proc/{daemon.pid}/fd"))
-        programs = len(bpf_programs())
+        programs = programs_of(daemon.pid)
         for i in range(30):
             daemon.reload({"cgroups": {"exclude": [f"/x{i}/**"]}} if i % 3 else BAD)
         assert len(os.listdir(f"/proc/{daemon.pid}/fd")) <= fds
-        assert len(bpf_programs()) <= programs
+        assert programs_of(daemon.pid) == programs
 
 
 # ---- stop ----
@@ -319,9 +321,9 @@ def hanging_collector():
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_stop_is_quick_and_leaves_nothing(sig):
     need_bpf()
-    before = set(bpf_programs())
     with Daemon() as daemon:
-        assert set(bpf_programs()) > before
+        programs = programs_of(daemon.pid)
+        assert programs and programs <= loaded_programs()
         began = time.monotonic()
         os.kill(daemon.pid, sig)
         assert daemon.process.wait(5) == 0
@@ -329,7 +331,7 @@ def test_stop_is_quick_and_leaves_nothing(sig):
         assert daemon.notify.count("STOPPING") == 1
         daemon.wait = False  # its end is what was wanted
     # Programs go when the last descriptor does, a little after the process.
-    wait_until(lambda: set(bpf_programs()) <= before, 5, "removal of the programs")
+    wait_until(lambda: not programs & loaded_programs(), 5, "removal of the programs")
 
 
 def test_a_hanging_collector_delays_nothing(cgroup):
@@ -388,7 +390,7 @@ def test_the_backend_is_named():
         m = daemon.metrics()
         assert m.value("faultd_probe_info", probe="page_faults", backend="tracepoint") == 1
         assert m.sum("faultd_build_info") == 1
-        assert re.search(r"page_faults.*tracepoint|tracepoint.*page_fault", daemon.log)
+        assert "page faults by tracepoint" in daemon.log
 
 
 def test_probe_off():

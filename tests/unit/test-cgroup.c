@@ -466,6 +466,7 @@ static void mounts_are_found_on_unified_hybrid_and_legacy_hosts(void **state)
 		     "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
 		     "/sys/fs/cgroup/unified", "/sys/fs/cgroup/memory");
 	check_mounts("35 31 0:32 / /cgroup rw - cgroup none rw,cpuset,memory,blkio\n", NULL, "/cgroup");
+	check_mounts("40 31 0:37 / /cgroup/named rw - cgroup cgroup rw,name=memory-systemd\n", NULL, NULL);
 	check_mounts("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n", NULL, NULL);
 	check_mounts("", NULL, NULL);
 }

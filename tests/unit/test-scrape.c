@@ -779,6 +779,7 @@ static void connections_that_finish_nothing_are_closed_at_their_deadline(void **
 	close(slow);
 	close(idle);
 	close(dripping);
+	scrape_set_deadline(s->scrape, PATIENCE_NS);
 	assert_serves(s);
 }
 
