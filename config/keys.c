@@ -8,6 +8,7 @@
 
 #include "config/values.h"
 #include "daemon/base/cleanup.h"
+#include "daemon/base/utf8.h"
 
 #define MS UINT64_C(1000000)
 #define S (1000 * MS)
@@ -18,6 +19,8 @@
 #define GIB (1024 * MIB)
 
 #define TEXTS_MAX 1024
+/* Characters of a text that an error quotes. */
+#define QUOTED_MAX 80
 
 static const struct choice hierarchies[] = {{"auto", CONFIG_HIERARCHY_AUTO}, {"v2", CONFIG_HIERARCHY_V2}, {0}};
 static const struct choice page_faults[] = {
@@ -382,25 +385,42 @@ static void print_size(uint64_t bytes, struct strbuf *out)
 	print_number(bytes, units, out);
 }
 
+/* Characters that steer a terminal, end a line for YAML, or are not to be seen. */
+static bool is_hidden(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+	       c == 0xfeff || (c >= 0xfff9 && c <= 0xfffd) || (c & 0xfffe) == 0xfffe;
+}
+
+static void print_escape(uint32_t c, struct strbuf *out)
+{
+	if (c < 0x80)
+		strbuf_addf(out, "\\x%02x", c);
+	else if (c < 0x10000)
+		strbuf_addf(out, "\\u%04x", c);
+	else
+		strbuf_addf(out, "\\U%08x", c);
+}
+
 void print_quoted(const char *text, bool cut, struct strbuf *out)
 {
-	size_t shown = 0;
+	size_t left = strlen(text), n;
 
 	strbuf_addc(out, '"');
-	for (; *text; text++, shown++) {
-		unsigned char c = (unsigned char)*text;
+	for (size_t shown = 0; left > 0; text += n, left -= n, shown++) {
+		uint32_t c;
 
-		/* Not in the middle of a character. */
-		if (cut && shown >= 80 && (c & 0xc0) != 0x80) {
+		utf8_next(text, left, &n, &c);
+		if (cut && shown == QUOTED_MAX) {
 			strbuf_adds(out, "...");
 			break;
 		}
 		if (c == '"' || c == '\\')
 			strbuf_addc(out, '\\');
-		if (c < 0x20 || c == 0x7f)
-			strbuf_addf(out, "\\x%02x", c);
+		if (is_hidden(c))
+			print_escape(c, out);
 		else
-			strbuf_addc(out, (char)c);
+			strbuf_add(out, text, n);
 	}
 	strbuf_addc(out, '"');
 }

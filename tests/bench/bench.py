@@ -334,7 +334,7 @@ def many(cgroups, seconds, quiet_seconds):
             say(f"many: {quiet_seconds} s without faults")
             quiet = cpu_share(d.pid, quiet_seconds)
             live = d.metrics()
-            late = live.sum("faultd_ticks_late_total")
+            late = live.sum("faultd_late_ticks_total")
             drops = {s.labels["reason"]: int(s.value) for s in live.samples("faultd_drops_total") if s.value}
     table.add("resident memory, MiB", f"{rss / 1024:.1f} ({anonymous / 1024:.1f} of it private; {empty_rss / 1024:.1f} at start, "
               f"{scrape_rss / 1024:.1f} after scrapes)", wanted(rss / 1024, 10, " MiB"))

@@ -4,10 +4,10 @@
  *
  *   compare ROUNDS PAGES  each round, in random order: no probe, an empty program, faultd's programs; prints
  *                         "WORK VARIANT ROUND NS_PER_FAULT" for each. One process, one CPU.
- *   touch BATCHES PAGES   prints "WORK NS_PER_FAULT" for each work, the median of the batches, with whatever is
- * attached now. seed RUNS PAGES       maps and writes PAGES pages; prints the milliseconds of each run. hold attaches
- * the empty program until standard input ends; prints "ready". visit DIR COUNT       tours the cgroups DIR/c0 ..
- * c(COUNT-1) once per second, writing 16 fresh pages in each.
+ *   touch BATCHES PAGES   prints "WORK NS_PER_FAULT" for each work, the median of the batches, with whatever is attached.
+ *   seed RUNS PAGES       maps and writes PAGES pages; prints the milliseconds of each run.
+ *   hold                  attaches the empty program until standard input ends; prints "ready".
+ *   visit DIR COUNT       tours the cgroups DIR/c0 .. c(COUNT-1) once per second, writing 16 fresh pages in each.
  */
 #include <errno.h>
 #include <fcntl.h>
