@@ -17,6 +17,8 @@
 #define LIVENESS_CHECKS_PER_TICK 8
 #define DEAD_PER_TICK 4096
 #define MEMCG_READS_PER_TICK 20
+/* Names are kept for at least so many cgroups, however few have series: short-lived ones are named after their death. */
+#define NAMES_MIN 4096
 /* With memory.stat as the only source a round over all cgroups shall be done in this many ticks. */
 #define MEMCG_TICKS_PER_ROUND 5
 /* How often folded cgroups may get another chance. */
@@ -56,6 +58,8 @@ int census_new(const struct config *config, struct ladder *ladder, struct aggreg
 
 	if (!c)
 		return -ENOMEM;
+	if (capacity < NAMES_MIN)
+		capacity = NAMES_MIN;
 	c->ladder = ladder;
 	c->aggregate = aggregate;
 	c->self = self;
