@@ -69,8 +69,11 @@ static __always_inline __u32 slot_claim(__u64 id, bool *retry)
 	__u64 *owner;
 	long err;
 
-	if (bpf_map_pop_elem(&free_slots, &slot)) {
-		drop_count(FAULT_DROP_NO_SLOT);
+	err = bpf_map_pop_elem(&free_slots, &slot);
+	if (err) {
+		/* Empty, or busy: in an NMI the stack's lock is not waited for. */
+		*retry = err != -ENOENT;
+		drop_count(*retry ? FAULT_DROP_TABLE_BUSY : FAULT_DROP_NO_SLOT);
 		return FAULT_SLOT_OTHER;
 	}
 	err = bpf_map_update_elem(&slot_by_cgroup, &id, &slot, BPF_NOEXIST);

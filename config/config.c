@@ -16,6 +16,9 @@
 
 #define FILE_BYTES_MAX ((size_t)1 << 20)
 #define KEYS_MAX 64
+/* Nobody reads on beyond so many errors; the work that a file can cause is bounded with them. */
+#define ERRORS_MAX 100
+#define HEADERS_MAX 64
 /* A window of more intervals than this costs more memory than it is worth. */
 #define WINDOW_INTERVALS_MAX 3600
 
@@ -32,6 +35,7 @@ struct loader {
 	bool seen[KEYS_MAX]; /* in this file */
 	struct position set[KEYS_MAX];
 	int memory; /* -ENOMEM once memory ran out */
+	unsigned n_errors;
 };
 
 DEFINE_CLEANUP(config_local, struct config *, config_free)
@@ -54,8 +58,14 @@ struct config *config_free(struct config *c)
 
 /* ---- errors ---- */
 
+static bool is_enough(const struct loader *l)
+{
+	return l->n_errors >= ERRORS_MAX || l->memory < 0;
+}
+
 static void begin_error(struct loader *l, size_t line, size_t column)
 {
+	l->n_errors++;
 	strbuf_addf(l->errors, "%s:%zu:%zu: ", l->file, line, column);
 }
 
@@ -115,7 +125,7 @@ static void set_list(struct loader *l, const struct key *key, const struct tree 
 	key_clear(l->config, key);
 	if (key->type == KEY_DURATIONS && y->n_items == 0)
 		error_at(l, y, key->path, "is empty; allowed are 1 to 8 windows");
-	for (size_t i = 0; i < y->n_items; i++)
+	for (size_t i = 0; i < y->n_items && !is_enough(l); i++)
 		set_scalar(l, key, y->items[i]);
 }
 
@@ -134,7 +144,11 @@ static void set_headers(struct loader *l, const struct key *key, const struct tr
 		return;
 	}
 	key_clear(l->config, key);
-	for (size_t i = 0; i + 1 < y->n_items; i += 2) {
+	if (y->n_items > 2 * HEADERS_MAX) {
+		error_at(l, y, key->path, "are too many; allowed are at most 64 headers");
+		return;
+	}
+	for (size_t i = 0; i + 1 < y->n_items && !is_enough(l); i += 2) {
 		const struct tree *name = y->items[i], *value = y->items[i + 1];
 		auto_strbuf problem = {0};
 		int r;
@@ -223,7 +237,7 @@ static void walk_pair(struct loader *l, const char *prefix, const struct tree *y
 
 static void walk(struct loader *l, const char *prefix, const struct tree *y)
 {
-	for (size_t i = 0; i + 1 < y->n_items; i += 2)
+	for (size_t i = 0; i + 1 < y->n_items && !is_enough(l); i += 2)
 		walk_pair(l, prefix, y, i);
 }
 

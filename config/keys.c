@@ -73,7 +73,7 @@ const struct key keys[] = {
 	     "you leave loopback."},
     {"scrape.max_concurrent", KEY_UINT, AT(scrape.max_concurrent), .min = 1, .max = 64, .def = "4",
      .help = "Answers to /metrics that may be under way at once; more get 503."},
-    {"ship.endpoint", KEY_TEXT, AT(ship.endpoint), .check = check_endpoint, .def = "\"\"",
+    {"ship.endpoint", KEY_TEXT, AT(ship.endpoint), .check = check_endpoint, .def = "\"\"", .secret = true,
      .help = "Collector that takes OTLP over HTTP, e.g. \"http://127.0.0.1:4318\"; /v1/metrics is appended unless the "
 	     "path ends so. "
 	     "Empty: nothing is shipped."},
@@ -194,8 +194,10 @@ static void *field(const struct config *c, const struct key *key)
 
 static int wrong(struct strbuf *problem, const struct key *key, const char *text, const char *what)
 {
-	print_quoted(text, true, problem);
-	strbuf_adds(problem, " ");
+	if (!key->secret) {
+		print_quoted(text, true, problem);
+		strbuf_adds(problem, " ");
+	}
 	strbuf_adds(problem, what);
 	key_print_range(key, problem);
 	return -EINVAL;
@@ -389,7 +391,7 @@ static void print_size(uint64_t bytes, struct strbuf *out)
 static bool is_hidden(uint32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-	       c == 0xfeff || (c >= 0xfff9 && c <= 0xfffd) || (c & 0xfffe) == 0xfffe;
+	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffd) || (c & 0xfffe) == 0xfffe;
 }
 
 static void print_escape(uint32_t c, struct strbuf *out)

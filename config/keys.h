@@ -37,6 +37,7 @@ struct key {
 	/* NULL, or what is wrong with a text (an item of a list); static text that says what is allowed. */
 	const char *(*check)(const char *text);
 	const char *def; /* as YAML */
+	bool secret;     /* errors do not quote it: it may hold a password by mistake */
 	const char *help;
 };
 

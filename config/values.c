@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/values.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -40,7 +41,8 @@ int value_uint(const char *text, uint64_t *ret)
 {
 	uint64_t value = 0;
 
-	if (!*text)
+	/* 010 is 8 to some readers of YAML and 10 to others. */
+	if (!*text || (text[0] == '0' && text[1]))
 		return -EINVAL;
 	for (; *text; text++) {
 		if (!isdigit((unsigned char)*text))
@@ -135,52 +137,93 @@ static bool all_in(const char *text, size_t n, const char *allowed)
 	return strspn(text, allowed) >= n;
 }
 
+/* The `n` bytes of `text` as an address of the family, perhaps with a zone (fe80::1%eth0). */
+static bool is_address(int family, const char *text, size_t n)
+{
+	static const char zone_allowed[] = "-._@0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	const char *zone = family == AF_INET6 ? memchr(text, '%', n) : NULL;
+	char copy[INET6_ADDRSTRLEN], bytes[16];
+	size_t len = zone ? (size_t)(zone - text) : n;
+
+	if (len >= sizeof(copy) || (zone && (zone + 1 == text + n || !all_in(zone + 1, n - len - 1, zone_allowed))))
+		return false;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	return inet_pton(family, copy, bytes) == 1;
+}
+
+static bool is_bracketed(const char *text, size_t n)
+{
+	return n > 2 && text[0] == '[' && text[n - 1] == ']' && is_address(AF_INET6, text + 1, n - 2);
+}
+
 const char *check_listen(const char *text)
 {
 	static const char what[] = "is no address; allowed are ADDRESS:PORT, [IPV6]:PORT, unix:/PATH and systemd";
 	const char *colon = strrchr(text, ':');
+	size_t n = colon ? (size_t)(colon - text) : 0;
 
 	if (strcmp(text, "systemd") == 0)
 		return NULL;
 	if (has_control(text))
 		return what;
 	if (strncmp(text, "unix:", 5) == 0) {
-		if (text[5] != '/')
-			return "is no address; after unix: comes an absolute path";
+		if (text[5] != '/' || text[strlen(text) - 1] == '/')
+			return "is no address; after unix: comes the absolute path of a socket";
 		return strlen(text + 5) < 108 ? NULL : "is too long; a socket's path has at most 107 bytes";
 	}
-	if (!colon || colon == text)
+	if (n == 0)
 		return what;
 	if (!is_port(colon + 1))
 		return "has no port; after the last ':' comes a number from 0 (any free port) to 65535";
 	if (text[0] == '[')
-		return colon[-1] == ']' && all_in(text + 1, (size_t)(colon - text) - 2, "0123456789abcdefABCDEF:.")
-			   ? NULL
-			   : what;
-	return all_in(text, (size_t)(colon - text), "0123456789.")
+		return is_bracketed(text, n) ? NULL : what;
+	return is_address(AF_INET, text, n)
 		   ? NULL
 		   : "is no address; allowed are numbers (127.0.0.1:11011), no names, and [IPV6]:PORT, unix:/PATH and "
 		     "systemd";
 }
 
+/* HOST, HOST:PORT, [IPV6] or [IPV6]:PORT, `n` bytes of it. */
+static const char *check_authority(const char *text, size_t n)
+{
+	static const char host_allowed[] = "-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	const char *close = memchr(text, ']', n), *rest = close ? close + 1 : text;
+	const char *colon = memchr(rest, ':', n - (size_t)(rest - text));
+	size_t host = colon ? (size_t)(colon - text) : n;
+	char port[6] = "";
+
+	if (host == 0)
+		return "has no host; allowed is http://HOST:PORT or https://HOST:PORT, with a path if need be";
+	if (close ? !is_bracketed(text, host) : !all_in(text, host, host_allowed))
+		return "has no host that can be looked up; allowed are names, numbers and [IPV6]";
+	if (colon && n - host - 1 < sizeof(port))
+		memcpy(port, colon + 1, n - host - 1);
+	if (colon && (!is_port(port) || strcmp(port, "0") == 0))
+		return "has no port behind the host's ':'; allowed is a number from 1 to 65535";
+	return NULL;
+}
+
+/* Nothing passes that the shipper would not take at start (ship_url()). */
 const char *check_endpoint(const char *text)
 {
-	const char *host = strstr(text, "://");
+	const char *host;
 
 	if (!*text)
 		return NULL;
-	if (has_control(text) || strchr(text, ' '))
-		return "is no URL; it has spaces or control characters";
-	if (!host || (strncasecmp(text, "http://", 7) != 0 && strncasecmp(text, "https://", 8) != 0))
+	if (strncasecmp(text, "http://", 7) != 0 && strncasecmp(text, "https://", 8) != 0)
 		return "is no URL that can be shipped to; it begins with http:// or https://";
-	host += 3;
-	if (!*host || *host == '/' || *host == ':')
-		return "has no host; allowed is http://HOST:PORT or https://HOST:PORT, with a path if need be";
-	if (memchr(host, '@', strcspn(host, "/")))
+	host = strchr(text, ':') + 3;
+	if (memchr(host, '@', strcspn(host, "/?#")))
 		return "carries a user or password; put credentials in ship.headers";
 	if (strpbrk(host, "?#"))
 		return "has a query or fragment; allowed is a scheme, a host, a port and a path";
-	return NULL;
+	for (const char *c = host; *c; c++)
+		if (*c <= ' ' || *c > '~' || strchr("\\\"<>^`{|}", *c))
+			return "is no URL; blanks, control characters, \\\"<>^`{|} and what is not ASCII are allowed "
+			       "as %XX "
+			       "in the path only";
+	return check_authority(host, strcspn(host, "/"));
 }
 
 const char *check_header_name(const char *text)

@@ -6,8 +6,10 @@
 #include <string.h>
 #include <yaml.h>
 
-/* A configuration is flat; these bound what aliases can blow up. */
+/* A configuration is flat; these bound what a file can cost. libyaml's time grows with depth times size and with the square of
+ * the anchors, and aliases can expand without end. */
 #define DEPTH_MAX 16
+#define ANCHORS_MAX 64
 #define NODES_MAX 20000
 
 struct reader {
@@ -80,9 +82,8 @@ static int build_node(struct reader *r, const yaml_node_t *node, unsigned depth,
 {
 	if (strcmp((const char *)node->tag, plain_tag(node->type)) != 0)
 		return fault(r, node->start_mark, "has a tag (!...); allowed are values without");
-	if (depth > DEPTH_MAX || ++r->nodes > NODES_MAX)
-		return fault(r, node->start_mark,
-			     "is nested too deep or expands to too much; allowed are 16 levels and 20000 values");
+	if (++r->nodes > NODES_MAX || depth > DEPTH_MAX + 1)
+		return fault(r, node->start_mark, "expands to too much; allowed are 20000 values");
 	if (node->type == YAML_SCALAR_NODE)
 		return build_scalar(r, node, y);
 	if (node->type == YAML_SEQUENCE_NODE) {
@@ -163,9 +164,73 @@ static int read_only_document(struct reader *r, yaml_parser_t *parser, const cha
 	return result;
 }
 
-int tree_read(const char *name, const char *text, size_t len, struct strbuf *errors, struct tree **ret)
+static bool has_anchor(const yaml_event_t *event)
+{
+	return (event->type == YAML_SCALAR_EVENT && event->data.scalar.anchor) ||
+	       (event->type == YAML_SEQUENCE_START_EVENT && event->data.sequence_start.anchor) ||
+	       (event->type == YAML_MAPPING_START_EVENT && event->data.mapping_start.anchor);
+}
+
+/* A look at the events before libyaml builds anything of them: stops at the first thing that is too much. */
+static int check_bounds(const struct reader *r, yaml_parser_t *parser, const char *text, size_t len)
+{
+	unsigned depth = 0, anchors = 0;
+	yaml_event_type_t type;
+
+	do {
+		yaml_event_t event;
+		yaml_mark_t mark;
+
+		if (!yaml_parser_parse(parser, &event))
+			return parser_fault(r, parser, text, len);
+		type = event.type;
+		mark = event.start_mark;
+		depth += type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT;
+		depth -= type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT;
+		anchors += has_anchor(&event);
+		yaml_event_delete(&event);
+		if (depth > DEPTH_MAX)
+			return fault(r, mark, "is nested too deep; allowed are 16 levels");
+		if (anchors > ANCHORS_MAX)
+			return fault(r, mark, "is one anchor too many; allowed are 64");
+	} while (type != YAML_STREAM_END_EVENT);
+	return 0;
+}
+
+static bool begin_parser(yaml_parser_t *parser, const char *text, size_t len)
+{
+	if (!yaml_parser_initialize(parser))
+		return false;
+	yaml_parser_set_input_string(parser, (const unsigned char *)text, len);
+	yaml_parser_set_encoding(parser, YAML_UTF8_ENCODING);
+	return true;
+}
+
+static int read_tree(struct reader *r, const char *text, size_t len, struct tree **ret)
 {
 	yaml_parser_t parser;
+	int result;
+
+	if (!begin_parser(&parser, text, len))
+		return -ENOMEM;
+	result = check_bounds(r, &parser, text, len);
+	yaml_parser_delete(&parser);
+	if (result < 0)
+		return result;
+	if (!begin_parser(&parser, text, len))
+		return -ENOMEM;
+	if (!yaml_parser_load(&parser, r->document)) {
+		result = parser_fault(r, &parser, text, len);
+	} else {
+		result = read_only_document(r, &parser, text, len, ret);
+		yaml_document_delete(r->document);
+	}
+	yaml_parser_delete(&parser);
+	return result;
+}
+
+int tree_read(const char *name, const char *text, size_t len, struct strbuf *errors, struct tree **ret)
+{
 	yaml_document_t document;
 	struct reader r = {.name = name, .errors = errors, .document = &document};
 	struct tree *y = NULL;
@@ -176,17 +241,7 @@ int tree_read(const char *name, const char *text, size_t len, struct strbuf *err
 		text += 3;
 		len -= 3;
 	}
-	if (!yaml_parser_initialize(&parser))
-		return -ENOMEM;
-	yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
-	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
-	if (!yaml_parser_load(&parser, &document)) {
-		result = parser_fault(&r, &parser, text, len);
-	} else {
-		result = read_only_document(&r, &parser, text, len, &y);
-		yaml_document_delete(&document);
-	}
-	yaml_parser_delete(&parser);
+	result = read_tree(&r, text, len, &y);
 	if (result < 0) {
 		tree_free(y);
 		return result;

@@ -14,6 +14,8 @@
 
 /* Bounds on what one turn of the loop does. */
 #define LIFE_RECORDS_PER_TURN 512
+/* Before counts are read all records so far are heard: the ring holds fewer than this. */
+#define LIFE_RECORDS_MAX 8192
 #define LIVENESS_CHECKS_PER_TICK 8
 #define DEAD_PER_TICK 4096
 #define MEMCG_READS_PER_TICK 20
@@ -21,6 +23,8 @@
 #define NAMES_MIN 4096
 /* With memory.stat as the only source a round over all cgroups shall be done in this many ticks. */
 #define MEMCG_TICKS_PER_ROUND 5
+/* At least this long between two rounds of taking slots back. */
+#define TURNOVER_NS (100 * NSEC_PER_MSEC)
 /* How often folded cgroups may get another chance. */
 #define UNFOLD_NS (10 * NSEC_PER_SEC)
 /* Share of the limit at which a warning is due, and below which it may come again; in percent. */
@@ -47,6 +51,7 @@ struct census {
 	bool unfold_due;
 	uint64_t last_unfold_ns;
 	bool warned_full;
+	uint64_t last_turnover_ns;
 };
 
 int census_new(const struct config *config, struct ladder *ladder, struct aggregate *aggregate, struct self_stats *self,
@@ -94,9 +99,16 @@ struct census *census_free(struct census *c)
 
 /* ---- births and names ---- */
 
+static int hear(struct census *c, unsigned max);
+
 static int find_path(struct census *c, uint64_t id, char **ret)
 {
-	return c->names ? cgroup_names_find(c->names, id, c->now_ns, ret) : -ENOENT;
+	int r = c->names ? cgroup_names_find(c->names, id, c->now_ns, ret) : -ENOENT;
+
+	/* Born since the records were last heard, and maybe gone already. */
+	if (r == -ENOENT && c->names && hear(c, LIFE_RECORDS_MAX) > 0)
+		r = cgroup_names_find(c->names, id, c->now_ns, ret);
+	return r;
 }
 
 /* The identity that an id shall be counted under; *ret NULL: as other. */
@@ -198,8 +210,8 @@ static void on_drained(uint64_t id, void *userdata)
 {
 	struct census *c = userdata;
 
-	/* Folded cgroups live on, bound to other. */
-	if (!c->names || cgroup_names_alive(c->names, id) != 1)
+	/* Folded cgroups live on, bound to other; so does one whose fate cannot be told now. */
+	if (!c->names || cgroup_names_alive(c->names, id) == 0)
 		forget(c, id);
 }
 
@@ -351,7 +363,7 @@ int census_life_fd(const struct census *c)
 	return c->ladder->probe ? probe_life_fd(c->ladder->probe) : -EBADF;
 }
 
-void census_hear(struct census *c)
+static int hear(struct census *c, unsigned max)
 {
 	struct probe_life_handlers handlers = {
 	    .born = on_born,
@@ -360,18 +372,7 @@ void census_hear(struct census *c)
 	    .userdata = c,
 	};
 
-	if (c->ladder->probe)
-		(void)probe_life_dispatch(c->ladder->probe, &handlers, LIFE_RECORDS_PER_TURN);
-}
-
-void census_refresh(struct census *c, uint64_t now_ns)
-{
-	c->now_ns = now_ns;
-	if (!c->ladder->probe)
-		return;
-	/* Names first: whoever faulted was born before. */
-	census_hear(c);
-	probe_collect(c->ladder->probe, on_growth, c);
+	return c->ladder->probe ? probe_life_dispatch(c->ladder->probe, &handlers, max) : 0;
 }
 
 static void update_self(struct census *c)
@@ -403,6 +404,17 @@ static void update_self(struct census *c)
 	}
 }
 
+void census_refresh(struct census *c, uint64_t now_ns)
+{
+	c->now_ns = now_ns;
+	if (c->ladder->probe) {
+		/* Names first: whoever faulted was born before. */
+		(void)hear(c, LIFE_RECORDS_MAX);
+		probe_collect(c->ladder->probe, on_growth, c);
+	}
+	update_self(c);
+}
+
 static void warn_when_full(struct census *c)
 {
 	size_t live = aggregate_live(c->aggregate), max = aggregate_max(c->aggregate);
@@ -416,15 +428,33 @@ static void warn_when_full(struct census *c)
 		c->warned_full = false;
 }
 
-void census_tick(struct census *c, uint64_t now_ns)
+/* Slots of the dead come back after a few rounds of this; rounds are as far apart as probe_reclaim() demands. */
+static void turn_slots_over(struct census *c)
 {
-	c->now_ns = now_ns;
+	if (c->now_ns - c->last_turnover_ns < TURNOVER_NS)
+		return;
+	c->last_turnover_ns = c->now_ns;
 	bury_announced(c);
 	if (c->ladder->probe)
 		probe_reclaim(c->ladder->probe, on_growth, on_drained, c);
+}
+
+void census_hear(struct census *c, uint64_t now_ns)
+{
+	(void)hear(c, LIFE_RECORDS_PER_TURN);
+	/* Where cgroups come and go faster than ticks, their slots must come back faster, too. */
+	if (c->n_died > 0 && now_ns - c->last_turnover_ns >= TURNOVER_NS) {
+		census_refresh(c, now_ns);
+		turn_slots_over(c);
+	}
+}
+
+void census_tick(struct census *c, uint64_t now_ns)
+{
+	c->now_ns = now_ns;
+	turn_slots_over(c);
 	read_memcg(c);
 	check_liveness(c);
 	give_another_chance(c);
-	update_self(c);
 	warn_when_full(c);
 }

@@ -23,8 +23,8 @@ struct census *census_free(struct census *c);
 
 /* Readable when cgroups were born or died, -EBADF if there is no such thing; handle with census_hear(). */
 int census_life_fd(const struct census *c);
-/* Handles a bounded number of births and deaths. */
-void census_hear(struct census *c);
+/* Handles a bounded number of births and deaths, and where many die takes their slots back without waiting for a tick. */
+void census_hear(struct census *c, uint64_t now_ns);
 /* Brings the totals up to date: all that was counted until now is in the aggregate. `now_ns` is monotonic. */
 void census_refresh(struct census *c, uint64_t now_ns);
 /* Once an interval, after census_refresh(): buries the dead, takes their slots back, reads memory.stat, looks for

@@ -20,8 +20,6 @@
 #include "daemon/ladder.h"
 #include "daemon/pipeline.h"
 
-#define CONFIG_FILE "/etc/faultd/faultd.yaml"
-
 struct arguments {
 	const char *config_file; /* NULL: no file, defaults */
 	bool check;
@@ -43,7 +41,7 @@ static void print_help(void)
 	       "\n"
 	       "Signals: HUP reloads the configuration, TERM and INT end.\n"
 	       "Exit codes:\n",
-	       CONFIG_FILE);
+	       FAULTD_CONFIG_FILE);
 #define EXIT_LINE(name, value, meaning) printf("  %-3d %s\n", value, meaning);
 	EXIT_CODES(EXIT_LINE)
 #undef EXIT_LINE
@@ -62,7 +60,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *ret)
 	};
 	int option;
 
-	*ret = (struct arguments){.config_file = access(CONFIG_FILE, F_OK) == 0 ? CONFIG_FILE : NULL};
+	*ret = (struct arguments){.config_file = access(FAULTD_CONFIG_FILE, F_OK) == 0 ? FAULTD_CONFIG_FILE : NULL};
 	while ((option = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
 		switch (option) {
 		case 'c':
@@ -89,13 +87,27 @@ static int parse_arguments(int argc, char **argv, struct arguments *ret)
 	return -1;
 }
 
+/* People at a terminal get the lines as compilers write them, the journal gets them as entries of priority error. */
+static void tell_errors(char *lines)
+{
+	char *line;
+
+	if (!log_to_journal()) {
+		fputs(lines ? lines : "", stderr);
+		return;
+	}
+	while (lines && (line = strsep(&lines, "\n")))
+		if (*line)
+			log_error("%s", line);
+}
+
 static int load_config(const char *file, struct config **ret)
 {
 	auto_strbuf errors = {0};
 	int r = config_load(file, &errors, ret);
 
 	if (r == -EINVAL) {
-		fputs(errors.data ? errors.data : "", stderr);
+		tell_errors(errors.data);
 		return FAULTD_BAD_CONFIG;
 	}
 	if (r < 0) {
@@ -143,6 +155,10 @@ static int check(const struct config *config)
 	print_plan(&ladder);
 	ladder_done(&ladder);
 	cgroup_mounts_done(&mounts);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		log_error("cannot write the result: %s", strerror(errno));
+		return FAULTD_FAILED;
+	}
 	return ladder_exit_code(r);
 }
 
@@ -199,17 +215,14 @@ static int run(sd_event *event, struct pipeline *p)
 	}
 }
 
-static void block_signals(void)
+/* Before any library starts a thread, so that all threads leave the signal to the loop. */
+static void block_signal(int signo)
 {
-	static const int handled[] = {SIGHUP, SIGTERM, SIGINT};
 	sigset_t set;
 
-	/* Before any library starts a thread, so that all threads leave them to the loop. */
 	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(handled); i++)
-		sigaddset(&set, handled[i]);
+	sigaddset(&set, signo);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
 }
 
 static int serve(struct config *config, const char *config_file)
@@ -218,12 +231,14 @@ static int serve(struct config *config, const char *config_file)
 	cleanup(pipeline_done) struct pipeline *p = NULL;
 	int code = FAULTD_FAILED, r;
 
-	block_signals();
+	block_signal(SIGTERM);
+	block_signal(SIGINT);
+	signal(SIGPIPE, SIG_IGN);
 	r = sd_event_default(&event);
 	if (r < 0) {
 		config_free(config);
 		log_error_errno(r, "cannot set up the event loop: %s", strerror(-r));
-		return FAULTD_FAILED;
+		return FAULTD_NO_RESOURCE;
 	}
 	if (pipeline_new(event, config, config_file, &p, &code) < 0)
 		return code;
@@ -249,6 +264,8 @@ int main(int argc, char **argv)
 	struct config *config = NULL;
 	int code;
 
+	/* A reload that is asked for while we start waits until we can do it, and does not end us. */
+	block_signal(SIGHUP);
 	log_init();
 	code = parse_arguments(argc, argv, &arguments);
 	if (code >= 0)

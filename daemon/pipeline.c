@@ -120,7 +120,7 @@ static void tell_status(struct pipeline *p, uint64_t now_ns)
 {
 	double rate = 0;
 
-	if (p->last_status_ns && now_ns - p->last_status_ns < STATUS_NS)
+	if (now_ns - p->last_status_ns < STATUS_NS)
 		return;
 	p->last_status_ns = now_ns;
 	for (size_t at = 0; at < aggregate_size(p->aggregate); at++)
@@ -198,7 +198,7 @@ static int on_life(sd_event_source *source, int fd, uint32_t events, void *userd
 {
 	struct pipeline *p = userdata;
 
-	census_hear(p->census);
+	census_hear(p->census, clock_monotonic_ns());
 	return 0;
 }
 
@@ -385,6 +385,7 @@ static int build(struct pipeline *p, int *ret_exit)
 	if (r < 0)
 		return fail(ret_exit, FAULTD_FAILED, r, "cannot set up timers");
 	p->self.config_ok = 1;
+	tell_status(p, clock_monotonic_ns());
 	return 0;
 }
 
@@ -450,11 +451,20 @@ static bool same_clockwork(const struct config *a, const struct config *b)
 /* What was sized at start stays as it is; the running configuration says so too. */
 static void keep_until_restart(const struct config *old, struct config *fresh)
 {
-	if (old->cgroups.max != fresh->cgroups.max || old->cgroups.memory_bytes != fresh->cgroups.memory_bytes ||
-	    old->cgroups.hierarchy != fresh->cgroups.hierarchy || old->probes.page_faults != fresh->probes.page_faults)
-		log_warning("cgroups.max, cgroups.memory, cgroups.hierarchy and probes take effect at the next "
-			    "restart, ignoring their "
-			    "change until then");
+	const struct {
+		const char *key;
+		bool changed;
+	} fixed[] = {
+	    {"cgroups.max", old->cgroups.max != fresh->cgroups.max},
+	    {"cgroups.memory", old->cgroups.memory_bytes != fresh->cgroups.memory_bytes},
+	    {"cgroups.hierarchy", old->cgroups.hierarchy != fresh->cgroups.hierarchy},
+	    {"probes.page_faults", old->probes.page_faults != fresh->probes.page_faults},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
+		if (fixed[i].changed)
+			log_warning("%s takes effect at the next restart, ignoring its change until then",
+				    fixed[i].key);
 	fresh->cgroups.max = old->cgroups.max;
 	fresh->cgroups.memory_bytes = old->cgroups.memory_bytes;
 	fresh->cgroups.hierarchy = old->cgroups.hierarchy;
@@ -488,22 +498,65 @@ static int change_scrape(struct pipeline *p, const struct config *fresh)
 	return 0;
 }
 
-/* Prepares what can fail, then swaps. Takes over `fresh` only if it succeeds. */
+static bool same_ship(const struct config *a, const struct config *b)
+{
+	if (strcmp(a->ship.endpoint, b->ship.endpoint) != 0 || a->ship.timeout_ns != b->ship.timeout_ns ||
+	    a->ship.compression != b->ship.compression || a->ship.n_headers != b->ship.n_headers)
+		return false;
+	for (size_t i = 0; i < a->ship.n_headers; i++)
+		if (strcmp(a->ship.headers[i].name, b->ship.headers[i].name) != 0 ||
+		    strcmp(a->ship.headers[i].value, b->ship.headers[i].value) != 0)
+			return false;
+	return true;
+}
+
+/* Only memory can be short here; then the old windows stay, and the running configuration says so. */
+static void change_windows(struct pipeline *p, struct config *fresh)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	int r;
+
+	if (same_clockwork(p->config, fresh))
+		return;
+	r = aggregate_rewindow(p->aggregate, fresh->interval_ns, fresh->windows_ns, fresh->n_windows, now_ns);
+	if (r == 0) {
+		p->next_tick_ns = now_ns + fresh->interval_ns;
+		r = arm(p->tick_timer, p->next_tick_ns);
+	}
+	if (r == 0)
+		return;
+	log_error_errno(r, "interval and windows cannot be changed (%s), ignoring: the old ones stay", strerror(-r));
+	fresh->interval_ns = p->config->interval_ns;
+	fresh->n_windows = p->config->n_windows;
+	memcpy(fresh->windows_ns, p->config->windows_ns, sizeof(fresh->windows_ns));
+}
+
+/* A delivery under way goes on unless its destination changed; the phase stays unless the interval changed. */
+static void change_ship(struct pipeline *p, const struct config *fresh, struct ship *ship)
+{
+	size_t dropped = 0;
+
+	if (!same_ship(p->config, fresh)) {
+		ship_free(p->ship);
+		p->ship = ship;
+	}
+	queue_set_max_bytes(p->queue, fresh->ship.queue_bytes, &dropped);
+	p->self.drop_queue_full += dropped;
+}
+
+/* What can fail comes first. Takes over `fresh` only if it succeeds; else nothing has changed. */
 static int apply(struct pipeline *p, struct config *fresh)
 {
+	bool new_timer = !same_ship(p->config, fresh) || p->config->ship.interval_ns != fresh->ship.interval_ns;
 	struct filter *filter = NULL;
 	struct ship *ship = NULL;
-	uint64_t now_ns = clock_monotonic_ns();
-	size_t dropped = 0;
 	int r;
 
 	keep_until_restart(p->config, fresh);
 	r = filter_new(fresh->cgroups.include.items, fresh->cgroups.include.count, fresh->cgroups.exclude.items,
 		       fresh->cgroups.exclude.count, &filter);
-	if (r == 0)
+	if (r == 0 && !same_ship(p->config, fresh))
 		r = make_ship(p, fresh, &ship);
-	if (r == 0 && !same_clockwork(p->config, fresh))
-		r = aggregate_rewindow(p->aggregate, fresh->interval_ns, fresh->windows_ns, fresh->n_windows, now_ns);
 	if (r == 0)
 		r = change_scrape(p, fresh);
 	if (r < 0) {
@@ -511,15 +564,17 @@ static int apply(struct pipeline *p, struct config *fresh)
 		ship_free(ship);
 		return r;
 	}
-	census_set_filter(p->census, filter, now_ns);
-	ship_free(p->ship);
-	p->ship = ship;
-	queue_set_max_bytes(p->queue, fresh->ship.queue_bytes, &dropped);
-	p->self.drop_queue_full += dropped;
+	change_windows(p, fresh);
+	census_set_filter(p->census, filter, clock_monotonic_ns());
+	change_ship(p, fresh, ship);
 	aggregate_set_sinks(p->aggregate, sinks_of(fresh));
 	log_set_max_level(fresh->log.level);
 	config_free(p->config);
 	p->config = fresh;
+	if (new_timer && (r = start_ship_timer(p)) < 0)
+		log_error_errno(
+		    r, "cannot set the delivery timer (%s), ignoring: nothing is shipped until the next reload",
+		    strerror(-r));
 	return 0;
 }
 
@@ -537,17 +592,9 @@ static int reload(struct pipeline *p)
 		return r;
 	}
 	r = apply(p, fresh);
-	if (r < 0) {
-		config_free(fresh);
-		return r;
-	}
-	r = start_ship_timer(p);
 	if (r < 0)
-		log_error_errno(
-		    r, "cannot set the delivery timer (%s), ignoring: nothing is shipped until the next reload",
-		    strerror(-r));
-	p->next_tick_ns = clock_monotonic_ns() + p->config->interval_ns;
-	return arm(p->tick_timer, p->next_tick_ns);
+		config_free(fresh);
+	return r;
 }
 
 void pipeline_reload(struct pipeline *p)

@@ -40,7 +40,7 @@ static struct entry *other(const struct aggregate *a)
 
 /* ---- entries ---- */
 
-/* The totals go on in `other`. */
+/* The totals and what the windows hold go on in `other`. */
 static void leave(struct aggregate *a, struct entry *e)
 {
 	struct cgroup_entry *o = &other(a)->shown;
@@ -49,6 +49,10 @@ static void leave(struct aggregate *a, struct entry *e)
 		o->faults[c] += e->shown.faults[c];
 	o->major += e->shown.major;
 	o->has_major |= e->shown.has_major;
+	window_series_merge(a->places.windows, places_total(other(a)), places_total(e));
+	for (uint32_t c = 0; c < FAULT_CLASSES_ALL; c++)
+		window_series_merge(a->places.class_window, places_class(&a->places, other(a), c),
+				    places_class(&a->places, e, c));
 	places_leave(&a->places, e);
 	a->dead--;
 }

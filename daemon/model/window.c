@@ -155,6 +155,24 @@ void window_series_add(const struct window_clock *c, struct window_series *s, ui
 		s->sum[w] += kept;
 }
 
+void window_series_merge(const struct window_clock *c, struct window_series *into, const struct window_series *from)
+{
+	uint32_t *ring = (uint32_t *)&into->sum[c->n_windows];
+	uint64_t first = c->now > c->longest ? c->now - c->longest + 1 : 1;
+
+	if (!from->caught_up)
+		return;
+	catch_up(c, into);
+	for (size_t w = 0; w < c->n_windows; w++)
+		into->sum[w] += window_series_sum(c, from, w);
+	for (uint64_t tick = first; tick <= from->caught_up; tick++) {
+		uint32_t *held = &ring[tick % c->longest];
+		uint32_t more = ring_of(c, from)[tick % c->longest];
+
+		*held = *held > UINT32_MAX - more ? UINT32_MAX : *held + more;
+	}
+}
+
 uint64_t window_series_sum(const struct window_clock *c, const struct window_series *s, size_t w)
 {
 	return s->sum[w] - sum_leaving(c, s, w, s->caught_up, c->now);

@@ -36,6 +36,8 @@ void window_series_reset(const struct window_clock *c, struct window_series *s);
 /* Adds the count of the current tick. Call at most once per tick; ticks without a call count 0. Values above 2^32-1 are
  * kept as 2^32-1 (the interval is at most 10 s, no host faults that fast). */
 void window_series_add(const struct window_clock *c, struct window_series *s, uint64_t delta);
+/* Adds to `into` what `from` holds, tick by tick: both of this clock. */
+void window_series_merge(const struct window_clock *c, struct window_series *into, const struct window_series *from);
 /* Counts in window `w`. */
 uint64_t window_series_sum(const struct window_clock *c, const struct window_series *s, size_t w);
 /* Per second; 0 before the first tick. */

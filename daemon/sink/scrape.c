@@ -21,9 +21,10 @@
 #include "daemon/sink/scrape_clients.h"
 #include "daemon/sink/scrape_listen.h"
 
-#define CLIENTS_MAX 64                /* connections per listening socket */
-#define CLIENTS_SPARE 4               /* kept free by closing the one that is due first */
-#define CLIENT_MEMORY ((size_t)16384) /* bounds the headers of a request: more gets 431 */
+#define CLIENTS_MAX 64                     /* connections per listening socket */
+#define ROOM_PAUSE_NS (10 * NSEC_PER_MSEC) /* how soon to look for room again */
+#define CLIENTS_SPARE 4                    /* kept free by closing the one that is due first */
+#define CLIENT_MEMORY ((size_t)16384)      /* bounds the headers of a request: more gets 431 */
 /* Not near a usual scrape interval, so that a connection is never closed just as its next request arrives. */
 #define IDLE_SECONDS 13u
 #define DEADLINE_NS (30 * NSEC_PER_SEC)
@@ -355,12 +356,21 @@ __attribute__((format(printf, 2, 0))) static void on_message(void *userdata, con
 	log_debug("scrape: %s", text);
 }
 
+/* At its limit libmicrohttpd stops listening, and only a run of it that finds room makes it listen again; connections that are
+ * cut off give their room back in such a run too. Nothing on a socket calls for either. */
+static bool waits_for_room(const struct endpoint *e)
+{
+	return e->clients.n_closing > 0 || e->clients.n_open + e->clients.n_closing >= CLIENTS_MAX - CLIENTS_SPARE;
+}
+
 /* The timer goes off when libmicrohttpd wants to run or the first connection is due, whichever is sooner. */
 static int arm(struct endpoint *e)
 {
 	uint64_t at = scrape_clients_due(&e->clients, e->scrape->deadline_ns);
 	MHD_UNSIGNED_LONG_LONG wait_ms;
 
+	if (waits_for_room(e) && now_ns(e->scrape) + ROOM_PAUSE_NS < at)
+		at = now_ns(e->scrape) + ROOM_PAUSE_NS;
 	if (MHD_get_timeout(e->daemon, &wait_ms) == MHD_YES && now_ns(e->scrape) + wait_ms * NSEC_PER_MSEC < at)
 		at = now_ns(e->scrape) + wait_ms * NSEC_PER_MSEC;
 	if (at == UINT64_MAX)

@@ -31,6 +31,7 @@ static void cut_off(struct scrape_clients *l, struct scrape_client *c)
 {
 	c->closing = true;
 	l->n_open--;
+	l->n_closing++;
 	(void)shutdown(c->fd, SHUT_RDWR);
 }
 
@@ -44,7 +45,9 @@ void scrape_clients_add(struct scrape_clients *l, struct scrape_client *c, int f
 void scrape_clients_remove(struct scrape_clients *l, struct scrape_client *c)
 {
 	unlink_client(l, c);
-	if (!c->closing)
+	if (c->closing)
+		l->n_closing--;
+	else
 		l->n_open--;
 }
 

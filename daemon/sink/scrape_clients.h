@@ -18,7 +18,8 @@ struct scrape_client {
 
 struct scrape_clients {
 	struct scrape_client *first, *last;
-	size_t n_open; /* without those that are closing */
+	size_t n_open;    /* without those that are closing */
+	size_t n_closing; /* cut off, still to be removed */
 };
 
 void scrape_clients_add(struct scrape_clients *l, struct scrape_client *c, int fd, uint64_t now_ns);

@@ -46,6 +46,7 @@ struct cgroup_names {
 	int mount_fd;
 	char *mount; /* as the kernel spells it, without '/' at the end; NULL if that is not known */
 	bool handles;
+	bool partial; /* the mount's root is not the hierarchy's: the kernel's own paths mean nothing here */
 	struct table *by_id;
 	struct queue alive, dead;
 	bool walked;
@@ -431,7 +432,8 @@ static int open_mount(struct cgroup_names *n, const char *mount)
 		return -errno;
 	if (!is_cgroup_fs(n->mount_fd))
 		return 0;
-	if (st.st_ino != ROOT_ID)
+	n->partial = st.st_ino != ROOT_ID;
+	if (n->partial)
 		log_notice("%s shows only a part of the cgroup tree (as in a cgroup namespace): cgroups outside it "
 			   "have no names",
 			   mount);
@@ -481,7 +483,7 @@ void cgroup_names_born(struct cgroup_names *n, uint64_t id, const char *path, si
 	auto_free char *found = NULL;
 
 	len = strnlen(path, len);
-	if (!cut && len > 0 && path[0] == '/') {
+	if (!cut && !n->partial && len > 0 && path[0] == '/') {
 		struct name *name = keep(n, id, path, len);
 
 		if (name)

@@ -18,7 +18,8 @@ struct cgroup_names;
 int cgroup_names_new(const char *mount, size_t capacity, struct cgroup_names **ret);
 struct cgroup_names *cgroup_names_free(struct cgroup_names *n);
 
-/* `path` need not be NUL-terminated; `cut` says that the kernel may have cut it: then it is looked up instead. */
+/* `path` need not be NUL-terminated; `cut` says that the kernel may have cut it: then it is looked up instead, as it is where
+ * only a part of the hierarchy is mounted (a cgroup namespace), since the kernel's path begins at the real root. */
 void cgroup_names_born(struct cgroup_names *n, uint64_t id, const char *path, size_t len, int cut);
 void cgroup_names_died(struct cgroup_names *n, uint64_t id);
 void cgroup_names_forget(struct cgroup_names *n, uint64_t id);

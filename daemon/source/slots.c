@@ -114,12 +114,30 @@ static void read_word(struct slots *s, uint32_t cpu, uint32_t word, uint64_t bit
 	}
 }
 
-/* The bits of a CPU say where it has turned to since the last time. What it is turned to now counts on without setting
- * a bit again, so that slot is read always, and once more after the CPU has left it. */
+/* FAULT_SLOT_OTHER if the CPU remembers none. */
+static uint32_t present_slot(const struct slots *s, uint32_t cpu)
+{
+	uint32_t slot = __atomic_load_n(&s->m.cache[cpu].cell, __ATOMIC_ACQUIRE) - cpu * s->m.slots;
+
+	return slot < s->m.slots ? slot : FAULT_SLOT_OTHER;
+}
+
+static void read_now_and_again(struct slots *s, uint32_t cpu, uint32_t slot)
+{
+	if (slot == FAULT_SLOT_OTHER)
+		return;
+	s->again[(size_t)cpu * s->words + slot / 64] |= UINT64_C(1) << (slot % 64);
+	read_cell(s, cpu, slot);
+}
+
+/* The bits of a CPU say where it has turned to since the last time. What it is turned to now counts on without setting a bit
+ * again, so that slot is read always, and once more after the CPU has left it; the look before the bits are taken is for a
+ * CPU that leaves while they are. */
 static void read_cpu(struct slots *s, uint32_t cpu)
 {
 	uint64_t *touched = &s->m.touched[(size_t)cpu * s->words];
 	uint64_t *again = &s->again[(size_t)cpu * s->words];
+	uint32_t at_first = present_slot(s, cpu);
 
 	for (uint32_t word = 0; word < s->words; word++) {
 		uint64_t bits = __atomic_load_n(&touched[word], __ATOMIC_RELAXED);
@@ -130,11 +148,8 @@ static void read_cpu(struct slots *s, uint32_t cpu)
 		again[word] = bits;
 		read_word(s, cpu, word, bits | before);
 	}
-	uint32_t present = __atomic_load_n(&s->m.cache[cpu].cell, __ATOMIC_ACQUIRE) - cpu * s->m.slots;
-	if (present < s->m.slots && present != FAULT_SLOT_OTHER) {
-		again[present / 64] |= UINT64_C(1) << (present % 64);
-		read_cell(s, cpu, present);
-	}
+	read_now_and_again(s, cpu, at_first);
+	read_now_and_again(s, cpu, present_slot(s, cpu));
 	read_cell(s, cpu, FAULT_SLOT_OTHER);
 }
 

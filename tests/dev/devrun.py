@@ -319,7 +319,7 @@ def tell_end(daemon, code, asked):
     if not asked:
         print(f"devrun: faultd ended by itself with exit code {code}; faultd --help explains it", file=sys.stderr)
         return code if 0 < code < 128 else 1
-    print(f"faultd ended with exit code {code}; its log is {daemon.log_path}")
+    print(f"faultd ended with exit code {code}; its log is {os.path.relpath(daemon.log_path)}")
     return 0 if code == 0 else 1
 
 

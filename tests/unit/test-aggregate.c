@@ -264,6 +264,24 @@ static void rates_come_from_ticks(void **state)
 	aggregate_free(a);
 }
 
+static void rates_of_what_leaves_go_on_in_other(void **state)
+{
+	struct aggregate *a = make(4, 0);
+
+	bind(a, 7, "/a");
+	add(a, 7, 40);
+	aggregate_tick(a, SEC, 1001 * SEC);
+	aggregate_unbind(a, 7, SEC);
+	aggregate_tick(a, 2 * SEC, 1002 * SEC);
+	assert_null(find(a, "/a"));
+	assert_true(aggregate_rate(a, 0, 0) == 20);
+	assert_true(aggregate_class_rate(a, 0, 1u << WRITE) == 20);
+	aggregate_tick(a, 3 * SEC, 1003 * SEC);
+	assert_true(aggregate_rate(a, 0, 0) == 0);
+	assert_true(aggregate_rate(a, 0, 1) > 13);
+	aggregate_free(a);
+}
+
 static void new_windows_keep_totals_and_bindings(void **state)
 {
 	static const uint64_t other_windows[] = {4 * SEC, 8 * SEC, 300 * SEC};
@@ -347,6 +365,7 @@ int main(void)
 	    cmocka_unit_test(the_oldest_dead_gives_way_when_places_run_out),
 	    cmocka_unit_test(majors_without_a_series_go_to_the_nearest_ancestor),
 	    cmocka_unit_test(rates_come_from_ticks),
+	    cmocka_unit_test(rates_of_what_leaves_go_on_in_other),
 	    cmocka_unit_test(new_windows_keep_totals_and_bindings),
 	    cmocka_unit_test(a_series_starts_no_later_than_its_first_count),
 	    cmocka_unit_test(the_sum_over_all_series_never_goes_back),

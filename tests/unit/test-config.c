@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -159,10 +160,13 @@ static void each_error_has_its_line(void **state)
 							"port) to 65535\n"},
 	    {"scrape: {listen: ['[::1]:1', '[::1]:1']}\n",
 	     "f:1:18: scrape.listen: names an address twice; allowed is each once\n"},
-	    {"ship: {endpoint: 'ftp://x'}\n", "f:1:18: ship.endpoint: \"ftp://x\" is no URL that can be shipped to; it "
-					      "begins with http:// or https://\n"},
+	    {"ship: {endpoint: 'ftp://x'}\n",
+	     "f:1:18: ship.endpoint: is no URL that can be shipped to; it begins with http:// or https://\n"},
 	    {"ship: {endpoint: 'http://u:p@x'}\n",
-	     "f:1:18: ship.endpoint: \"http://u:p@x\" carries a user or password; put credentials in ship.headers\n"},
+	     "f:1:18: ship.endpoint: carries a user or password; put credentials in ship.headers\n"},
+	    {"ship: {endpoint: 'http://x/?token=p'}\n",
+	     "f:1:18: ship.endpoint: has a query or fragment; allowed is a scheme, a host, a port and a path\n"},
+	    {"cgroups: {max: 010}\n", "f:1:16: cgroups.max: \"010\" is no whole number; allowed is 1 to 65536\n"},
 	    {"ship: {headers: {'X Y': secret}}\n",
 	     "f:1:18: ship.headers: \"X Y\" is no header name; allowed are letters, "
 	     "digits and !#$%&'*+-.^_`|~\n"},
@@ -219,6 +223,71 @@ static void what_expands_without_end_is_refused(void **state)
 	assert_int_equal(config_parse("f", text.data, text.len, &errors, &c), -22);
 	strbuf_done(&text);
 	strbuf_done(&errors);
+}
+
+/* ---- what the listener and the shipper will take ---- */
+
+/* `value` in quotes between the two. */
+static bool accepts(const char *before, const char *value, const char *behind)
+{
+	char text[512];
+	struct strbuf errors = {0};
+	struct config *c = NULL;
+	int r;
+
+	snprintf(text, sizeof(text), "%s'%s'%s", before, value, behind);
+	r = config_parse("f", text, strlen(text), &errors, &c);
+	assert_true(r == 0 || r == -22);
+	config_free(c);
+	strbuf_done(&errors);
+	return r == 0;
+}
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static void only_addresses_that_can_be_bound_pass(void **state)
+{
+	static const char *const fine[] = {"127.0.0.1:0",    "0.0.0.0:65535",    "[::]:1",  "[::ffff:1.2.3.4]:1",
+					   "[fe80::1%lo]:1", "unix:/run/f.sock", "systemd", "255.255.255.255:1"};
+	static const char *const wrong[] = {"999.1.1.1:80", "1.2.3.4.5:80",    "...:1",  "[:::]:1",  "[]:80",
+					    "[1.2.3.4]:1",  "[::1]",           "::1:1",  "[::1%]:1", "[::1]x:1",
+					    "[::12:1",      "[fe80::1%a b]:1", ":80",    "1.2.3.4",  "1.2.3.4:",
+					    "1.2.3.4:-1",   "1.2.3.4:65536",   "unix:x", "unix:/",   "unix:/a/",
+					    "unix:",        "Systemd",         ""};
+
+	for (size_t i = 0; i < COUNT(fine); i++)
+		if (!accepts("scrape: {listen: [", fine[i], "]}"))
+			fail_msg("refused: %s", fine[i]);
+	for (size_t i = 0; i < COUNT(wrong); i++)
+		if (accepts("scrape: {listen: [", wrong[i], "]}"))
+			fail_msg("accepted: %s", wrong[i]);
+}
+
+/* By RFC 3986, less what a collector's base URL does not have. */
+static void only_urls_that_can_be_shipped_to_pass(void **state)
+{
+	static const char *const fine[] = {"",
+					   "http://h",
+					   "HTTPS://h.example.com:4318/otlp/",
+					   "http://127.0.0.1:1",
+					   "http://[::1]",
+					   "http://[::1]:4318/x",
+					   "http://h/%20",
+					   "http://h/@y",
+					   "http://h_o:65535"};
+	static const char *const wrong[] = {
+	    "h:4318",           "//h",         "http:/h",        "http://",      "http:///x",    "http://:1",
+	    "http://h:",        "http://h:0",  "http://h:99999", "http://h:abc", "http://h:1:2", "http://[::1",
+	    "http://[::1]x",    "http://[]",   "http://[zz]",    "http://h\"x",  "http://h/{x}", "http://h/\\",
+	    "http://h\xc3\xa4", "http://h|:1", "http://h/a b",   "x://http://h", "http://u@h",   "http://u:p@[::1]/",
+	    "http://h#f",       "http://h%20", "http://a,b"};
+
+	for (size_t i = 0; i < COUNT(fine); i++)
+		if (!accepts("ship: {endpoint: ", fine[i], "}"))
+			fail_msg("refused: %s", fine[i]);
+	for (size_t i = 0; i < COUNT(wrong); i++)
+		if (accepts("ship: {endpoint: ", wrong[i], "}"))
+			fail_msg("accepted: %s", wrong[i]);
 }
 
 /* What is printed parses back to what printed it. */
@@ -418,6 +487,8 @@ int main(void)
 	    cmocka_unit_test(each_error_has_its_line),
 	    cmocka_unit_test(all_errors_are_told_at_once),
 	    cmocka_unit_test(what_expands_without_end_is_refused),
+	    cmocka_unit_test(only_addresses_that_can_be_bound_pass),
+	    cmocka_unit_test(only_urls_that_can_be_shipped_to_pass),
 	    cmocka_unit_test(the_printed_configuration_parses_back),
 	    cmocka_unit_test(secrets_are_not_printed),
 	    cmocka_unit_test(drop_ins_override_in_the_order_of_their_names),

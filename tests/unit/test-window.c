@@ -141,6 +141,40 @@ static void random_series_equal_the_plain_sum(void **state)
 	window_clock_free(c);
 }
 
+/* Two series merged at any time go on as one that had counted both from the start. */
+static void a_merged_series_is_the_sum_of_both(void **state)
+{
+	srand(4711);
+	for (int round = 0; round < 200; round++) {
+		struct window_clock *c = clock_at(0);
+		struct window_series *a = series_of(c), *b = series_of(c), *both = series_of(c);
+		int merge_at = 1 + rand() % 12;
+
+		for (int t = 1; t <= 24; t++) {
+			uint64_t x = rand() % 3 ? 0 : (uint64_t)(rand() % 100),
+				 y = rand() % 3 ? 0 : (uint64_t)(rand() % 100);
+
+			if (t > merge_at)
+				y = 0;
+			window_clock_tick(c, (uint64_t)t * SEC);
+			if (x)
+				window_series_add(c, a, x);
+			if (y)
+				window_series_add(c, b, y);
+			if (x + y)
+				window_series_add(c, both, x + y);
+			if (t == merge_at)
+				window_series_merge(c, a, b);
+			for (size_t w = 0; t >= merge_at && w < 2; w++)
+				assert_int_equal(window_series_sum(c, a, w), window_series_sum(c, both, w));
+		}
+		free(a);
+		free(b);
+		free(both);
+		window_clock_free(c);
+	}
+}
+
 static void counts_beyond_32_bits_saturate(void **state)
 {
 	struct window_clock *c = clock_at(0);
@@ -175,6 +209,7 @@ int main(void)
 	    cmocka_unit_test(a_clock_that_goes_back_takes_no_time),
 	    cmocka_unit_test(a_silent_series_empties_by_itself),
 	    cmocka_unit_test(random_series_equal_the_plain_sum),
+	    cmocka_unit_test(a_merged_series_is_the_sum_of_both),
 	    cmocka_unit_test(counts_beyond_32_bits_saturate),
 	    cmocka_unit_test(impossible_windows_are_refused),
 	};
