@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/pipeline.h"
+#include "daemon/pipeline_state.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,16 +11,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/trim.h"
-#include "daemon/census.h"
 #include "daemon/exit.h"
-#include "daemon/ladder.h"
-#include "daemon/model/aggregate.h"
-#include "daemon/model/snapshot.h"
 #include "daemon/sink/otlp.h"
-#include "daemon/sink/queue.h"
-#include "daemon/sink/scrape.h"
-#include "daemon/sink/ship.h"
-#include "daemon/source/host.h"
 
 /* A dead cgroup that nobody asks for leaves after this long. */
 #define LINGER_NS (300 * NSEC_PER_SEC)
@@ -28,28 +20,6 @@
 /* Compressing a body of this size holds the loop for about 1 ms; collectors take several times as much. */
 #define BATCH_BYTES ((size_t)512 << 10)
 #define USER_AGENT "faultd/" FAULTD_VERSION
-
-struct pipeline {
-	sd_event *event;
-	struct config *config;
-	const char *config_file;
-	struct self_stats self;
-	struct host host;
-
-	struct cgroup_mounts mounts;
-	struct ladder ladder;
-	struct aggregate *aggregate;
-	struct census *census;
-	struct probe_info probes[2];
-
-	struct scrape *scrape;
-	struct queue *queue;
-	struct ship *ship;
-
-	sd_event_source *tick_timer, *ship_timer, *life;
-	uint64_t next_tick_ns, next_ship_ns, last_status_ns;
-	bool trimmed;
-};
 
 /* ---- what sinks see ---- */
 
@@ -100,7 +70,7 @@ static int on_health(const char **ret_reason, void *userdata)
 
 /* ---- the clockwork ---- */
 
-static int arm(sd_event_source *timer, uint64_t at_ns)
+int pipeline_arm(sd_event_source *timer, uint64_t at_ns)
 {
 	int r = sd_event_source_set_time(timer, at_ns / NSEC_PER_USEC);
 
@@ -148,7 +118,7 @@ static int on_tick(sd_event_source *timer, uint64_t usec, void *userdata)
 		p->trimmed = true;
 	}
 	p->next_tick_ns = next_after(p->next_tick_ns, p->config->interval_ns, now_ns);
-	return arm(p->tick_timer, p->next_tick_ns);
+	return pipeline_arm(p->tick_timer, p->next_tick_ns);
 }
 
 static void queue_snapshot(struct pipeline *p)
@@ -191,7 +161,7 @@ static int on_ship(sd_event_source *timer, uint64_t usec, void *userdata)
 	queue_snapshot(p);
 	ship_kick(p->ship);
 	p->next_ship_ns = next_after(p->next_ship_ns, p->config->ship.interval_ns, clock_monotonic_ns());
-	return arm(p->ship_timer, p->next_ship_ns);
+	return pipeline_arm(p->ship_timer, p->next_ship_ns);
 }
 
 static int on_life(sd_event_source *source, int fd, uint32_t events, void *userdata)
@@ -246,7 +216,7 @@ static uint32_t max_ids(const struct pipeline *p)
 	return size.max_ids;
 }
 
-static uint32_t sinks_of(const struct config *c)
+uint32_t pipeline_sinks(const struct config *c)
 {
 	return (c->scrape.listen.count ? AGGREGATE_SINK_SCRAPE : 0) | (c->ship.endpoint[0] ? AGGREGATE_SINK_SHIP : 0);
 }
@@ -259,7 +229,7 @@ static int start_model(struct pipeline *p)
 	    .interval_ns = p->config->interval_ns,
 	    .windows_ns = p->config->windows_ns,
 	    .n_windows = p->config->n_windows,
-	    .sinks = sinks_of(p->config),
+	    .sinks = pipeline_sinks(p->config),
 	    .linger_ns = LINGER_NS,
 	    .now_ns = clock_monotonic_ns(),
 	    .now_unix_ns = clock_realtime_ns(),
@@ -269,7 +239,7 @@ static int start_model(struct pipeline *p)
 	return r < 0 ? r : census_new(p->config, &p->ladder, p->aggregate, &p->self, &p->census);
 }
 
-static int make_scrape(struct pipeline *p, const struct config *c, struct scrape **ret)
+int pipeline_make_scrape(struct pipeline *p, const struct config *c, struct scrape **ret)
 {
 	struct scrape_handlers handlers = {
 	    .snapshot = on_scrape,
@@ -285,7 +255,7 @@ static int make_scrape(struct pipeline *p, const struct config *c, struct scrape
 			  ret);
 }
 
-static void tell_addresses(const struct pipeline *p)
+void pipeline_tell_addresses(const struct pipeline *p)
 {
 	const char *address;
 
@@ -293,7 +263,7 @@ static void tell_addresses(const struct pipeline *p)
 		log_info("scrape: listening on %s", address);
 }
 
-static int make_ship(struct pipeline *p, const struct config *c, struct ship **ret)
+int pipeline_make_ship(struct pipeline *p, const struct config *c, struct ship **ret)
 {
 	auto_free char *url = NULL;
 	struct ship_options options = {
@@ -336,7 +306,7 @@ static uint64_t ship_phase_ns(const struct pipeline *p, uint64_t interval_ns)
 	return hash % interval_ns;
 }
 
-static int start_ship_timer(struct pipeline *p)
+int pipeline_start_ship_timer(struct pipeline *p)
 {
 	p->ship_timer = sd_event_source_disable_unref(p->ship_timer);
 	if (!p->ship)
@@ -354,7 +324,7 @@ static int start_clockwork(struct pipeline *p)
 	r = make_timer(p, p->next_tick_ns, on_tick, SD_EVENT_PRIORITY_IMPORTANT, &p->tick_timer);
 	if (r >= 0 && fd >= 0)
 		r = sd_event_add_io(p->event, &p->life, fd, EPOLLIN, on_life, p);
-	return r < 0 ? r : start_ship_timer(p);
+	return r < 0 ? r : pipeline_start_ship_timer(p);
 }
 
 static int build(struct pipeline *p, int *ret_exit)
@@ -370,15 +340,15 @@ static int build(struct pipeline *p, int *ret_exit)
 	r = start_model(p);
 	if (r < 0)
 		return fail(ret_exit, FAULTD_NO_RESOURCE, r, "cannot set up the tables");
-	r = make_scrape(p, p->config, &p->scrape);
+	r = pipeline_make_scrape(p, p->config, &p->scrape);
 	if (r < 0) {
 		*ret_exit = FAULTD_NO_RESOURCE; /* which address and why was logged by the endpoint */
 		return r;
 	}
-	tell_addresses(p);
+	pipeline_tell_addresses(p);
 	r = queue_new(p->config->ship.queue_bytes, &p->queue);
 	if (r == 0)
-		r = make_ship(p, p->config, &p->ship);
+		r = pipeline_make_ship(p, p->config, &p->ship);
 	if (r < 0)
 		return fail(ret_exit, FAULTD_NO_RESOURCE, r, "cannot set up delivery");
 	r = start_clockwork(p);
@@ -428,187 +398,6 @@ struct pipeline *pipeline_free(struct pipeline *p)
 	sd_event_unref(p->event);
 	free(p);
 	return NULL;
-}
-
-/* ---- reload ---- */
-
-static bool same_list(const struct config_list *a, const struct config_list *b)
-{
-	if (a->count != b->count)
-		return false;
-	for (size_t i = 0; i < a->count; i++)
-		if (strcmp(a->items[i], b->items[i]) != 0)
-			return false;
-	return true;
-}
-
-static bool same_clockwork(const struct config *a, const struct config *b)
-{
-	return a->interval_ns == b->interval_ns && a->n_windows == b->n_windows &&
-	       memcmp(a->windows_ns, b->windows_ns, a->n_windows * sizeof(a->windows_ns[0])) == 0;
-}
-
-/* What was sized at start stays as it is; the running configuration says so too. */
-static void keep_until_restart(const struct config *old, struct config *fresh)
-{
-	const struct {
-		const char *key;
-		bool changed;
-	} fixed[] = {
-	    {"cgroups.max", old->cgroups.max != fresh->cgroups.max},
-	    {"cgroups.memory", old->cgroups.memory_bytes != fresh->cgroups.memory_bytes},
-	    {"cgroups.hierarchy", old->cgroups.hierarchy != fresh->cgroups.hierarchy},
-	    {"probes.page_faults", old->probes.page_faults != fresh->probes.page_faults},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
-		if (fixed[i].changed)
-			log_warning("%s takes effect at the next restart, ignoring its change until then",
-				    fixed[i].key);
-	fresh->cgroups.max = old->cgroups.max;
-	fresh->cgroups.memory_bytes = old->cgroups.memory_bytes;
-	fresh->cgroups.hierarchy = old->cgroups.hierarchy;
-	fresh->probes.page_faults = old->probes.page_faults;
-}
-
-/* New sockets are opened before the old ones close, unless they share an address. */
-static int change_scrape(struct pipeline *p, const struct config *fresh)
-{
-	struct scrape *scrape = NULL;
-	int r;
-
-	if (same_list(&p->config->scrape.listen, &fresh->scrape.listen)) {
-		if (p->scrape)
-			scrape_set_max_concurrent(p->scrape, fresh->scrape.max_concurrent);
-		return 0;
-	}
-	r = make_scrape(p, fresh, &scrape);
-	if (r == -EADDRINUSE && p->scrape) {
-		p->scrape = scrape_free(p->scrape);
-		r = make_scrape(p, fresh, &scrape);
-		if (r < 0 && make_scrape(p, p->config, &p->scrape) < 0)
-			log_error("scrape: the old addresses could not be opened again, ignoring: there is no scrape "
-				  "endpoint now");
-	}
-	if (r < 0)
-		return r;
-	scrape_free(p->scrape);
-	p->scrape = scrape;
-	tell_addresses(p);
-	return 0;
-}
-
-static bool same_ship(const struct config *a, const struct config *b)
-{
-	if (strcmp(a->ship.endpoint, b->ship.endpoint) != 0 || a->ship.timeout_ns != b->ship.timeout_ns ||
-	    a->ship.compression != b->ship.compression || a->ship.n_headers != b->ship.n_headers)
-		return false;
-	for (size_t i = 0; i < a->ship.n_headers; i++)
-		if (strcmp(a->ship.headers[i].name, b->ship.headers[i].name) != 0 ||
-		    strcmp(a->ship.headers[i].value, b->ship.headers[i].value) != 0)
-			return false;
-	return true;
-}
-
-/* Only memory can be short here; then the old windows stay, and the running configuration says so. */
-static void change_windows(struct pipeline *p, struct config *fresh)
-{
-	uint64_t now_ns = clock_monotonic_ns();
-	int r;
-
-	if (same_clockwork(p->config, fresh))
-		return;
-	r = aggregate_rewindow(p->aggregate, fresh->interval_ns, fresh->windows_ns, fresh->n_windows, now_ns);
-	if (r == 0) {
-		p->next_tick_ns = now_ns + fresh->interval_ns;
-		r = arm(p->tick_timer, p->next_tick_ns);
-	}
-	if (r == 0)
-		return;
-	log_error_errno(r, "interval and windows cannot be changed (%s), ignoring: the old ones stay", strerror(-r));
-	fresh->interval_ns = p->config->interval_ns;
-	fresh->n_windows = p->config->n_windows;
-	memcpy(fresh->windows_ns, p->config->windows_ns, sizeof(fresh->windows_ns));
-}
-
-/* A delivery under way goes on unless its destination changed; the phase stays unless the interval changed. */
-static void change_ship(struct pipeline *p, const struct config *fresh, struct ship *ship)
-{
-	size_t dropped = 0;
-
-	if (!same_ship(p->config, fresh)) {
-		ship_free(p->ship);
-		p->ship = ship;
-	}
-	queue_set_max_bytes(p->queue, fresh->ship.queue_bytes, &dropped);
-	p->self.drop_queue_full += dropped;
-}
-
-/* What can fail comes first. Takes over `fresh` only if it succeeds; else nothing has changed. */
-static int apply(struct pipeline *p, struct config *fresh)
-{
-	bool new_timer = !same_ship(p->config, fresh) || p->config->ship.interval_ns != fresh->ship.interval_ns;
-	struct filter *filter = NULL;
-	struct ship *ship = NULL;
-	int r;
-
-	keep_until_restart(p->config, fresh);
-	r = filter_new(fresh->cgroups.include.items, fresh->cgroups.include.count, fresh->cgroups.exclude.items,
-		       fresh->cgroups.exclude.count, &filter);
-	if (r == 0 && !same_ship(p->config, fresh))
-		r = make_ship(p, fresh, &ship);
-	if (r == 0)
-		r = change_scrape(p, fresh);
-	if (r < 0) {
-		filter_free(filter);
-		ship_free(ship);
-		return r;
-	}
-	change_windows(p, fresh);
-	census_set_filter(p->census, filter, clock_monotonic_ns());
-	change_ship(p, fresh, ship);
-	aggregate_set_sinks(p->aggregate, sinks_of(fresh));
-	log_set_max_level(fresh->log.level);
-	config_free(p->config);
-	p->config = fresh;
-	if (new_timer && (r = start_ship_timer(p)) < 0)
-		log_error_errno(
-		    r, "cannot set the delivery timer (%s), ignoring: nothing is shipped until the next reload",
-		    strerror(-r));
-	return 0;
-}
-
-static int reload(struct pipeline *p)
-{
-	auto_strbuf errors = {0};
-	struct config *fresh = NULL;
-	char *line, *rest;
-	int r = config_load(p->config_file, &errors, &fresh);
-
-	if (r < 0) {
-		for (rest = errors.data; rest && (line = strsep(&rest, "\n"));)
-			if (*line)
-				log_error("%s", line);
-		return r;
-	}
-	r = apply(p, fresh);
-	if (r < 0)
-		config_free(fresh);
-	return r;
-}
-
-void pipeline_reload(struct pipeline *p)
-{
-	int r = reload(p);
-
-	p->self.config_ok = r == 0;
-	if (r < 0) {
-		p->self.reloads_failed++;
-		log_error_errno(r, "reload failed (%s): the old configuration stays", strerror(-r));
-		return;
-	}
-	p->self.reloads_ok++;
-	log_notice("configuration reloaded");
 }
 
 void pipeline_note_turn(struct pipeline *p, uint64_t ns)
