@@ -47,7 +47,25 @@ static void keep_until_restart(const struct config *old, struct config *fresh)
 	fresh->probes.page_faults = old->probes.page_faults;
 }
 
-/* New sockets are opened before the old ones close, unless they share an address. */
+/* "" for unix sockets, systemd's, and any free port. */
+static const char *port_of(const char *listen)
+{
+	const char *colon = strrchr(listen, ':');
+
+	return !colon || strncmp(listen, "unix:", 5) == 0 || strcmp(colon, ":0") == 0 ? "" : colon + 1;
+}
+
+/* 127.0.0.1:11011 and 0.0.0.0:11011 are in each other's way, too. */
+static bool share_port(const struct config_list *a, const struct config_list *b)
+{
+	for (size_t i = 0; i < a->count; i++)
+		for (size_t j = 0; j < b->count; j++)
+			if (*port_of(a->items[i]) && strcmp(port_of(a->items[i]), port_of(b->items[j])) == 0)
+				return true;
+	return false;
+}
+
+/* New sockets are opened before the old ones close, unless they are in each other's way. */
 static int change_scrape(struct pipeline *p, const struct config *fresh)
 {
 	struct scrape *scrape = NULL;
@@ -59,7 +77,7 @@ static int change_scrape(struct pipeline *p, const struct config *fresh)
 		return 0;
 	}
 	r = pipeline_make_scrape(p, fresh, &scrape);
-	if (r == -EADDRINUSE && p->scrape) {
+	if (r == -EADDRINUSE && share_port(&p->config->scrape.listen, &fresh->scrape.listen)) {
 		p->scrape = scrape_free(p->scrape);
 		r = pipeline_make_scrape(p, fresh, &scrape);
 		if (r < 0 && pipeline_make_scrape(p, p->config, &p->scrape) < 0)

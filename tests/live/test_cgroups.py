@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cgroups that come and go, have odd names, are too many, or are not wanted: no count is lost and no total goes back."""
 
+import signal
 import subprocess
 import time
 
@@ -178,6 +179,22 @@ def test_two_hundred_at_once_without_a_scrape(parent, nursery):
         assert series <= 16
         grown = own + sum(m.faults(c) - before.faults(c) for c in (OTHER, UNKNOWN))
         assert grown >= perf.user + perf.kernel >= 200 * 30
+
+
+def test_cgroups_that_came_and_went_while_the_daemon_slept_are_named(parent, nursery):
+    """More births than one turn of the loop hears."""
+    need_bpf()
+    with Daemon({"cgroups": {"max": 2000}}) as daemon:
+        assert daemon.metrics().faults(UNKNOWN) == 0
+        daemon.process.send_signal(signal.SIGSTOP)
+        nursery(700, 20)
+        daemon.process.send_signal(signal.SIGCONT)
+        m = daemon.metrics()
+        assert m.value("faultd_drops_total", reason="cgroup_ring") == 0
+        assert m.faults(UNKNOWN) == 0
+        named = [c for c in m.cgroups() if c.startswith(parent.path + "/")]
+        assert len(named) == 700
+        assert all(m.faults(c, **WRITE) == 20 for c in named)
 
 
 # ---- more than fit ----

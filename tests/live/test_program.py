@@ -278,6 +278,41 @@ def test_reload_when_the_file_is_gone(cgroup):
         assert daemon.metrics().value("faultd_config_last_reload_successful") == 0
 
 
+def test_a_stream_of_reloads_does_not_stop_the_clock():
+    need_bpf()
+    with Daemon({"interval": "500ms", "windows": ["5s"]}) as daemon:
+        before = daemon.metrics().value("faultd_ticks_total")
+        for _ in range(15):
+            daemon.reload()
+            time.sleep(0.2)
+        assert daemon.metrics().value("faultd_ticks_total") - before >= 5
+
+
+def test_a_reload_that_fails_changes_nothing():
+    """New windows, and a scrape address that is taken: neither."""
+    need_bpf()
+    with socket.socket() as taken, Daemon() as daemon:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        windows = daemon.metrics().label_values("faultd_page_fault_rate", "window")
+        daemon.reload({"windows": ["3s"], "scrape": {"listen": ["127.0.0.1:%d" % taken.getsockname()[1]]}})
+        m = daemon.metrics()
+        assert m.label_values("faultd_page_fault_rate", "window") == windows
+        assert m.value("faultd_config_last_reload_successful") == 0
+
+
+def test_a_reload_can_widen_the_address_of_the_same_port():
+    need_bpf()
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    with Daemon({"scrape": {"listen": [f"127.0.0.1:{port}"]}}) as daemon:
+        daemon.reload({"scrape": {"listen": [f"127.0.0.1:{port}", f"[::1]:{port}"]}})
+        assert daemon.metrics().value("faultd_config_last_reload_successful") == 1
+        daemon.reload({"scrape": {"listen": [f"127.0.0.2:{port}", f"127.0.0.1:{port}"]}})
+        assert daemon.metrics().value("faultd_config_last_reload_successful") == 1
+
+
 def test_many_reloads_leak_nothing():
     need_bpf()
     with Daemon() as daemon:

@@ -171,6 +171,21 @@ static void idle_connections_beyond_the_limit_give_way(void **state)
 	assert_true(closed > 80 && closed < 100);
 }
 
+/* All at once, before the loop gets a turn: libmicrohttpd reaches its limit and stops listening. */
+static void a_burst_of_idle_connections_does_not_silence_the_port(void **state)
+{
+	struct server *s = *state;
+	uint64_t began_ns = clock_monotonic_ns();
+	int fds[120];
+
+	for (size_t i = 0; i < 120; i++)
+		fds[i] = dial(s);
+	assert_serves(s);
+	assert_true(clock_monotonic_ns() - began_ns < 5 * NSEC_PER_SEC);
+	for (size_t i = 0; i < 120; i++)
+		close(fds[i]);
+}
+
 static void a_connection_that_the_client_closes_is_freed_at_once(void **state)
 {
 	struct server *s = *state;
@@ -568,6 +583,7 @@ int main(void)
 	    WITH_LARGE_SERVER(connections_that_finish_nothing_are_closed_at_their_deadline),
 	    WITH_SERVER(a_connection_in_use_outlives_the_deadline),
 	    WITH_SERVER(idle_connections_beyond_the_limit_give_way),
+	    WITH_SERVER(a_burst_of_idle_connections_does_not_silence_the_port),
 	    WITH_SERVER(a_connection_that_the_client_closes_is_freed_at_once),
 	    WITH_SERVER(garbage_is_refused_and_hurts_nobody),
 	    WITH_SERVER(headers_without_end_are_cut_off),
