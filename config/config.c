@@ -83,7 +83,10 @@ static void error_unknown(struct loader *l, const struct tree *y, const char *pa
 	print_quoted(path, true, &shown);
 	begin_error(l, y->line, y->column);
 	strbuf_addf(l->errors, "%s: no such key", strbuf_error(&shown) ? "?" : shown.data);
-	if (near)
+	if (near && strcmp(near, path) == 0) /* cgroups.max: 1 */
+		strbuf_addf(l->errors, "; allowed is %s: in the section %.*s\n", strrchr(near, '.') + 1,
+			    (int)(strrchr(near, '.') - near), near);
+	else if (near)
 		strbuf_addf(l->errors, ", did you mean %s?\n", near);
 	else
 		strbuf_adds(l->errors, "; allowed keys are in the manual and in the default file\n");
@@ -155,6 +158,9 @@ static void set_headers(struct loader *l, const struct key *key, const struct tr
 
 		if (name->kind != TREE_SCALAR || value->kind != TREE_SCALAR) {
 			error_at(l, name, key->path, "holds something else than NAME: VALUE; allowed are texts");
+		} else if (value->null) {
+			error_at(l, value, key->path,
+				 "holds a header without a value; allowed is a text, \"\" if it is empty");
 		} else if (has_header(l->config, name->text)) {
 			error_at(l, name, key->path, "names a header twice; allowed is each once");
 		} else {
@@ -253,10 +259,14 @@ static void read_text(struct loader *l, const char *name, const char *text, size
 		l->memory = r;
 	if (r < 0 || !y || (y->kind == TREE_SCALAR && y->null))
 		return;
+	if (is_enough(l))
+		return;
 	if (y->kind == TREE_MAPPING)
 		walk(l, "", y);
 	else
 		error_at(l, y, "(top)", "is no configuration; allowed are lines of KEY: VALUE");
+	if (l->n_errors >= ERRORS_MAX)
+		strbuf_addf(l->errors, "%s: there may be more errors; the first %u are told\n", name, ERRORS_MAX);
 }
 
 /* ---- across keys ---- */
@@ -282,10 +292,24 @@ static const char *of_two(const struct loader *l, const char *path, const char *
 	return was_set(l, path) || !was_set(l, other) ? path : other;
 }
 
+static void error_on_window(struct loader *l, uint64_t window_ns, const char *what)
+{
+	auto_strbuf text = {0};
+
+	strbuf_adds(&text, "the window ");
+	print_duration(window_ns, &text);
+	strbuf_adds(&text, what);
+	print_duration(l->config->interval_ns, &text);
+	strbuf_addf(&text, "; allowed are whole multiples of it, up to %d", WINDOW_INTERVALS_MAX);
+	if (strbuf_error(&text))
+		l->memory = -ENOMEM;
+	else
+		error_on(l, of_two(l, "windows", "interval"), text.data);
+}
+
 static void check_windows(struct loader *l)
 {
 	const struct config *c = l->config;
-	const char *path = of_two(l, "windows", "interval");
 
 	for (size_t i = 0; i < c->n_windows; i++) {
 		uint64_t window = c->windows_ns[i];
@@ -294,11 +318,9 @@ static void check_windows(struct loader *l)
 			error_on(l, "windows",
 				 "are not in ascending order; allowed is each longer than the one before");
 		if (window < c->interval_ns || window % c->interval_ns)
-			error_on(l, path, "a window is no multiple of interval; allowed are whole multiples");
+			error_on_window(l, window, " is no multiple of interval ");
 		else if (window / c->interval_ns > WINDOW_INTERVALS_MAX)
-			error_on(
-			    l, path,
-			    "a window has more than 3600 intervals; allowed is a longer interval or a shorter window");
+			error_on_window(l, window, " is too long for interval ");
 	}
 }
 
@@ -379,17 +401,37 @@ static const char *why_unreadable(int error)
 	}
 }
 
+static void error_unreadable(struct loader *l, const char *file, int error)
+{
+	auto_strbuf shown = {0};
+
+	print_safe(file, &shown);
+	if (error == -ENOMEM || strbuf_error(&shown))
+		l->memory = -ENOMEM;
+	else
+		strbuf_addf(l->errors, "%s:1:1: cannot be read: %s\n", shown.data, why_unreadable(error));
+}
+
+static void read_named(struct loader *l, const char *name, const char *text, size_t len)
+{
+	auto_strbuf shown = {0};
+
+	print_safe(name, &shown);
+	if (strbuf_error(&shown))
+		l->memory = -ENOMEM;
+	else
+		read_text(l, shown.data ? shown.data : "", text, len);
+}
+
 static void read_file(struct loader *l, const char *file)
 {
 	auto_strbuf text = {0};
 	int r = read_whole(file, &text);
 
-	if (r == -ENOMEM)
-		l->memory = r;
-	else if (r < 0)
-		strbuf_addf(l->errors, "%s:1:1: cannot be read: %s\n", file, why_unreadable(r));
+	if (r < 0)
+		error_unreadable(l, file, r);
 	else
-		read_text(l, file, text.data ? text.data : "", text.len);
+		read_named(l, file, text.data ? text.data : "", text.len);
 }
 
 static int is_drop_in(const struct dirent *entry)
@@ -417,7 +459,7 @@ static void read_drop_ins(struct loader *l, const char *file)
 	}
 	n = scandir(folder.data, &entries, is_drop_in, by_bytes);
 	if (n < 0 && errno != ENOENT)
-		strbuf_addf(l->errors, "%s:1:1: cannot be read: %s\n", folder.data, strerror(errno));
+		error_unreadable(l, folder.data, -errno);
 	for (int i = 0; i < n; i++) {
 		auto_strbuf path = {0};
 
@@ -477,6 +519,6 @@ int config_parse(const char *name, const char *text, size_t len, struct strbuf *
 	struct loader l;
 
 	if (begin(&l, errors) == 0)
-		read_text(&l, name, text, len);
+		read_named(&l, name, text, len);
 	return end(&l, errors_before, ret);
 }

@@ -61,7 +61,8 @@ const struct key keys[] = {
 	     "not fit, "
 	     "fewer cgroups are counted on their own. Takes effect at start."},
     {"cgroups.hierarchy", KEY_CHOICE, AT(cgroups.hierarchy), .choices = hierarchies, .def = "auto",
-     .help = "The cgroup hierarchy whose cgroups are told apart. Takes effect at start."},
+     .help = "auto tells the cgroups of v2 apart and takes memory.stat from the v1 memory controller where v2 has "
+	     "none; v2 never looks at v1. Takes effect at start."},
     {"probes.page_faults", KEY_CHOICE, AT(probes.page_faults), .choices = page_faults, .def = "auto",
      .help = "How page faults are seen. auto takes the first that this kernel offers: tracepoint (exact, by class), "
 	     "memcg (totals "
@@ -402,6 +403,19 @@ static void print_escape(uint32_t c, struct strbuf *out)
 		strbuf_addf(out, "\\u%04x", c);
 	else
 		strbuf_addf(out, "\\U%08x", c);
+}
+
+void print_safe(const char *text, struct strbuf *out)
+{
+	for (size_t left = strlen(text), n; left > 0; text += n, left -= n) {
+		uint32_t c;
+
+		utf8_next(text, left, &n, &c);
+		if (is_hidden(c))
+			print_escape(c, out);
+		else
+			strbuf_add(out, text, n);
+	}
 }
 
 void print_quoted(const char *text, bool cut, struct strbuf *out)

@@ -63,5 +63,7 @@ void key_print(const struct config *c, const struct key *key, bool secrets, stru
 void key_print_range(const struct key *key, struct strbuf *out);
 
 void print_duration(uint64_t ns, struct strbuf *out);
+/* The text without what steers a terminal, not in quotes: for names of files. */
+void print_safe(const char *text, struct strbuf *out);
 /* The text as a double-quoted YAML scalar, safe on a terminal; cut after 80 bytes if `cut`. */
 void print_quoted(const char *text, bool cut, struct strbuf *out);

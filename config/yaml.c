@@ -119,31 +119,62 @@ static int build(struct reader *r, int index, unsigned depth, struct tree **ret)
 	return 0;
 }
 
+static size_t column_of(const char *line, size_t len)
+{
+	size_t column = 1;
+
+	for (size_t i = 0; i < len; i++)
+		column += ((unsigned char)line[i] & 0xc0) != 0x80;
+	return column;
+}
+
+/* Marks count characters, so the line is looked for. */
+static bool tab_indents(const char *text, size_t len, size_t line)
+{
+	const char *end = text + len;
+
+	for (; line > 0 && text; line--) {
+		text = memchr(text, '\n', (size_t)(end - text));
+		text = text ? text + 1 : NULL;
+	}
+	while (text && text < end && *text == ' ')
+		text++;
+	return text && text < end && *text == '\t';
+}
+
+static const char *hint_of(const yaml_parser_t *parser, const char *text, size_t len)
+{
+	if (tab_indents(text, len, parser->problem_mark.line))
+		return "; a tab stands where YAML allows spaces only";
+	if (parser->context && strstr(parser->context, "an alias"))
+		return "; a text that begins with * is allowed in quotes only";
+	return "";
+}
+
 /* libyaml says what it found; what is allowed is for us to say. */
 static int parser_fault(const struct reader *r, const yaml_parser_t *parser, const char *text, size_t len)
 {
 	yaml_mark_t mark = parser->problem_mark;
-	const char *hint = "";
 
-	if (parser->error == YAML_MEMORY_ERROR)
+	/* The loader forgets to say so when memory is short. */
+	if (parser->error == YAML_MEMORY_ERROR || parser->error == YAML_NO_ERROR)
 		return -ENOMEM;
 	if (parser->error == YAML_READER_ERROR) {
-		size_t line = 1, column = 1;
+		size_t line = 1, start = 0;
 
-		for (size_t i = 0; i < parser->problem_offset && i < len; i++, column++)
+		for (size_t i = 0; i < parser->problem_offset && i < len; i++)
 			if (text[i] == '\n') {
 				line++;
-				column = 0;
+				start = i + 1;
 			}
 		strbuf_addf(r->errors, "%s:%zu:%zu: is no text (%s); allowed is UTF-8 without control characters\n",
-			    r->name, line, column, parser->problem ? parser->problem : "unreadable");
+			    r->name, line, column_of(text + start, parser->problem_offset - start),
+			    parser->problem ? parser->problem : "unreadable");
 		return -EINVAL;
 	}
-	if (mark.index < len && text[mark.index] == '\t')
-		hint = "; a tab stands where YAML allows spaces only";
 	strbuf_addf(r->errors, "%s:%zu:%zu: is no YAML: %s%s%s%s\n", r->name, mark.line + 1, mark.column + 1,
 		    parser->context ? parser->context : "", parser->context ? ": " : "",
-		    parser->problem ? parser->problem : "cannot be read", hint);
+		    parser->problem ? parser->problem : "cannot be read", hint_of(parser, text, len));
 	return -EINVAL;
 }
 
@@ -151,7 +182,8 @@ static int read_only_document(struct reader *r, yaml_parser_t *parser, const cha
 {
 	yaml_document_t second;
 	const yaml_node_t *root = yaml_document_get_root_node(r->document);
-	int result = root ? build(r, 1, 1, ret) : 0;
+	/* Short of memory, the loader may go on with less than it read. */
+	int result = parser->error == YAML_MEMORY_ERROR ? -ENOMEM : root ? build(r, 1, 1, ret) : 0;
 
 	if (result < 0 || !root)
 		return result;

@@ -57,7 +57,7 @@ static int open_memcg(const struct config *config, const struct cgroup_mounts *m
 
 	if (mounts->v2 && mounts->v2_memory)
 		return memcg_new(mounts->v2, MEMCG_V2, capacity, &l->memcg);
-	if (mounts->memory)
+	if (mounts->memory && config->cgroups.hierarchy != CONFIG_HIERARCHY_V2)
 		return memcg_new(mounts->memory, MEMCG_V1, capacity, &l->memcg);
 	return -ENOENT;
 }

@@ -115,7 +115,7 @@ static void each_error_has_its_line(void **state)
 	    {"cgroups:\n  mx: 1\n", "f:2:3: \"cgroups.mx\": no such key, did you mean cgroups.max?\n"},
 	    {"\xd0\xba\xd0\xbb: 1\n",
 	     "f:1:1: \"\xd0\xba\xd0\xbb\": no such key; allowed keys are in the manual and in the default file\n"},
-	    {"cgroups.max: 1\n", "f:1:1: \"cgroups.max\": no such key, did you mean cgroups.max?\n"},
+	    {"cgroups.max: 1\n", "f:1:1: \"cgroups.max\": no such key; allowed is max: in the section cgroups\n"},
 	    {"interval: 10x\n",
 	     "f:1:11: interval: \"10x\" is no duration; allowed is a number with ns, us, ms, s, m, h "
 	     "or d, 100ms to 10s\n"},
@@ -166,7 +166,13 @@ static void each_error_has_its_line(void **state)
 	     "f:1:18: ship.endpoint: carries a user or password; put credentials in ship.headers\n"},
 	    {"ship: {endpoint: 'http://x/?token=p'}\n",
 	     "f:1:18: ship.endpoint: has a query or fragment; allowed is a scheme, a host, a port and a path\n"},
+	    {"ship: {headers: {A: , B: ~}}\n",
+	     "f:1:21: ship.headers: holds a header without a value; allowed is a text, \"\" if it is empty\n"
+	     "f:1:26: ship.headers: holds a header without a value; allowed is a text, \"\" if it is empty\n"},
 	    {"cgroups: {max: 010}\n", "f:1:16: cgroups.max: \"010\" is no whole number; allowed is 1 to 65536\n"},
+	    {"cgroups:\n  exclude: [**/x]\n",
+	     "f:2:14: is no YAML: while scanning an alias: did not find expected alphabetic or numeric character; a "
+	     "text that begins with * is allowed in quotes only\n"},
 	    {"ship: {headers: {'X Y': secret}}\n",
 	     "f:1:18: ship.headers: \"X Y\" is no header name; allowed are letters, "
 	     "digits and !#$%&'*+-.^_`|~\n"},
@@ -176,9 +182,16 @@ static void each_error_has_its_line(void **state)
 	    {"windows: []\n", "f:1:10: windows: is empty; allowed are 1 to 8 windows\n"},
 	    {"windows: [1m, 10s]\n",
 	     "f:1:10: windows: are not in ascending order; allowed is each longer than the one before\n"},
-	    {"interval: 7s\n", "f:1:11: interval: a window is no multiple of interval; allowed are whole multiples\n"
-			       "f:1:11: interval: a window is no multiple of interval; allowed are whole multiples\n"
-			       "f:1:11: interval: a window is no multiple of interval; allowed are whole multiples\n"},
+	    {"interval: 7s\n",
+	     "f:1:11: interval: the window 10s is no multiple of interval 7s; allowed are whole multiples of it, up to "
+	     "3600\n"
+	     "f:1:11: interval: the window 1m is no multiple of interval 7s; allowed are whole multiples of it, up to "
+	     "3600\n"
+	     "f:1:11: interval: the window 5m is no multiple of interval 7s; allowed are whole multiples of it, up to "
+	     "3600\n"},
+	    {"interval: 100ms\nwindows: [1s, 1h]\n",
+	     "f:2:10: windows: the window 1h is too long for interval 100ms; allowed are whole multiples of it, up to "
+	     "3600\n"},
 	    {"interval: 2s\nship: {interval: 1s}\n",
 	     "f:2:18: ship.interval: ship.interval is shorter than interval; allowed is one at least as long\n"},
 	    {"interval: 1s\n---\ninterval: 2s\n", "f:2:1: a second document begins; allowed is one per file\n"},
@@ -188,6 +201,11 @@ static void each_error_has_its_line(void **state)
 	    {"cgroups:\n\tmax: 1\n",
 	     "f:2:1: is no YAML: while scanning for the next token: found character that cannot "
 	     "start any token; a tab stands where YAML allows spaces only\n"},
+	    {"# \xc3\xa4\xc3\xb6\ncgroups:\n\tmax: 1\n",
+	     "f:3:1: is no YAML: while scanning for the next token: found character that cannot "
+	     "start any token; a tab stands where YAML allows spaces only\n"},
+	    {"interval: 1s\n\xc3\xa4: \x01\n",
+	     "f:2:4: is no text (control characters are not allowed); allowed is UTF-8 without control characters\n"},
 	    {"interval: 1s\nx: \xff\n",
 	     "f:2:4: is no text (invalid leading UTF-8 octet); allowed is UTF-8 without control characters\n"},
 	    {"interval: \"1s\\0\"\n", "f:1:11: a value holds a NUL character; allowed is text without\n"},
@@ -203,6 +221,23 @@ static void all_errors_are_told_at_once(void **state)
 		       "f:1:11: interval: \"11s\" is out of range; allowed is 100ms to 10s\n"
 		       "f:2:1: \"foo\": no such key; allowed keys are in the manual and in the default file\n"
 		       "f:3:16: cgroups.max: \"x\" is no whole number; allowed is 1 to 65536\n");
+}
+
+static void no_more_than_a_hundred_errors_are_told(void **state)
+{
+	struct strbuf text = {0}, errors = {0};
+	struct config *c = NULL;
+	size_t lines = 0;
+
+	for (int i = 0; i < 3000; i++)
+		strbuf_addf(&text, "unknown%d: 1\n", i);
+	assert_int_equal(config_parse("f", text.data, text.len, &errors, &c), -22);
+	for (const char *at = errors.data; (at = strchr(at, '\n')); at++)
+		lines++;
+	assert_int_equal(lines, 101);
+	assert_non_null(strstr(errors.data, "f: there may be more errors; the first 100 are told\n"));
+	strbuf_done(&text);
+	strbuf_done(&errors);
 }
 
 static void what_expands_without_end_is_refused(void **state)
@@ -396,6 +431,21 @@ static void errors_of_all_files_name_their_file(void **state)
 	strbuf_done(&errors);
 }
 
+static void names_of_files_steer_no_terminal(void **state)
+{
+	struct strbuf errors = {0};
+	struct config *c = NULL;
+
+	assert_int_equal(config_parse("a\x1b[31m\n\xc2\x9b\xff.yaml", "foo: 1", 6, &errors, &c), -22);
+	assert_string_equal(errors.data,
+			    "a\\x1b[31m\\x0a\\u009b\\ufffd.yaml:1:1: \"foo\": no such key; allowed keys are in "
+			    "the manual and in the default file\n");
+	strbuf_done(&errors);
+	assert_int_equal(config_load("/nonexistent\x1b", &errors, &c), -22);
+	assert_string_equal(errors.data, "/nonexistent\\x1b:1:1: cannot be read: No such file or directory\n");
+	strbuf_done(&errors);
+}
+
 static void assert_unreadable(const char *path, const char *why)
 {
 	struct strbuf errors = {0};
@@ -486,6 +536,7 @@ int main(void)
 	    cmocka_unit_test(anchors_and_aliases_are_plain_yaml),
 	    cmocka_unit_test(each_error_has_its_line),
 	    cmocka_unit_test(all_errors_are_told_at_once),
+	    cmocka_unit_test(no_more_than_a_hundred_errors_are_told),
 	    cmocka_unit_test(what_expands_without_end_is_refused),
 	    cmocka_unit_test(only_addresses_that_can_be_bound_pass),
 	    cmocka_unit_test(only_urls_that_can_be_shipped_to_pass),
@@ -493,6 +544,7 @@ int main(void)
 	    cmocka_unit_test(secrets_are_not_printed),
 	    cmocka_unit_test(drop_ins_override_in_the_order_of_their_names),
 	    cmocka_unit_test(errors_of_all_files_name_their_file),
+	    cmocka_unit_test(names_of_files_steer_no_terminal),
 	    cmocka_unit_test(what_is_no_readable_file_is_refused),
 	    cmocka_unit_test(the_default_file_is_what_the_table_says),
 	    cmocka_unit_test(the_reference_is_what_the_table_says),
