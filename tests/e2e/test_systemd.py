@@ -201,7 +201,7 @@ def test_its_capabilities_are_enough_for_exact_counts(service):
     bounding = int(re.search(r"^CapBnd:\s*([0-9a-f]+)", status, re.M)[1], 16)
     assert bounding == 1 << CAP_DAC_READ_SEARCH | 1 << CAP_PERFMON | 1 << CAP_BPF
     assert service.metrics().value("faultd_probe_info", probe="page_faults", backend="tracepoint") == 1
-    assert_place(service.find("^page faults by tracepoint: exact counts"), "daemon/pipeline.c")
+    assert_place(service.find("^page faults by tracepoint: exact counts"), "daemon/reload.c")
     assert [e["MESSAGE"] for e in service.log() if e["PRIORITY"] <= "4"] == []
 
 
@@ -263,7 +263,7 @@ def test_a_reload_applies_a_good_configuration(service):
     assert service.metrics().value("faultd_config_reloads_total", result="ok") == 1
     entry = service.find("^configuration reloaded$")
     assert entry["PRIORITY"] == NOTICE
-    assert_place(entry, "daemon/pipeline.c")
+    assert_place(entry, "daemon/reload.c")
     assert (service.is_up(), service.show("ActiveState"), service.show("Result")) == (pid, "active", "success")
 
 
@@ -274,7 +274,7 @@ def test_a_reload_refuses_a_broken_configuration(service):
     for message in (BROKEN_AT, "^reload failed .*: the old configuration stays$"):
         entry = service.find(message)
         assert entry["PRIORITY"] == ERR
-        assert_place(entry, "daemon/pipeline.c")
+        assert_place(entry, "daemon/reload.c")
     assert service.is_up() == pid
     assert service.metrics().value("faultd_config_last_reload_successful") == 0
     os.unlink(service.machine.path(CONFIG))
