@@ -201,7 +201,7 @@ def test_its_capabilities_are_enough_for_exact_counts(service):
     bounding = int(re.search(r"^CapBnd:\s*([0-9a-f]+)", status, re.M)[1], 16)
     assert bounding == 1 << CAP_DAC_READ_SEARCH | 1 << CAP_PERFMON | 1 << CAP_BPF
     assert service.metrics().value("faultd_probe_info", probe="page_faults", backend="tracepoint") == 1
-    assert_place(service.find("^page faults by tracepoint: exact counts"), "daemon/reload.c")
+    assert_place(service.find("^page faults by tracepoint: exact counts"), "daemon/pipeline.c")
     assert [e["MESSAGE"] for e in service.log() if e["PRIORITY"] <= "4"] == []
 
 
