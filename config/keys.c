@@ -8,6 +8,7 @@
 
 #include "config/values.h"
 #include "daemon/base/cleanup.h"
+#include "daemon/base/duration.h"
 #include "daemon/base/utf8.h"
 
 #define MS UINT64_C(1000000)
@@ -369,16 +370,9 @@ static void print_number(uint64_t value, const struct choice *units, struct strb
 
 void print_duration(uint64_t ns, struct strbuf *out)
 {
-	static const struct {
-		const char *name;
-		uint64_t ns;
-	} units[] = {{"h", HOUR}, {"m", MINUTE}, {"s", S}, {"ms", MS}, {"us", 1000}, {"ns", 1}};
-	size_t u = 0;
+	char text[DURATION_TEXT_BYTES];
 
-	while (ns == 0 ? u < 2 : ns % units[u].ns != 0)
-		u++;
-	strbuf_addu(out, ns / units[u].ns);
-	strbuf_adds(out, units[u].name);
+	strbuf_adds(out, duration_text(ns, text));
 }
 
 static void print_size(uint64_t bytes, struct strbuf *out)

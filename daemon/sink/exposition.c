@@ -10,6 +10,7 @@
 
 #include "daemon/base/cleanup.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/duration.h"
 
 #define RATE_SCALE UINT64_C(1000000) /* rates are shown to six decimals */
 #define RATE_MAX 1e12                /* far above what a host can do, far below what overflows */
@@ -247,23 +248,11 @@ static void put_major_faults(const struct page *p)
 	}
 }
 
-/* The largest unit that divides the length, so that different lengths never look the same. */
 static void set_window_tail(struct tail *t, uint64_t length_ns)
 {
-	static const struct {
-		uint64_t ns;
-		const char *name;
-	} units[] = {{3600 * NSEC_PER_SEC, "h"},
-		     {60 * NSEC_PER_SEC, "m"},
-		     {NSEC_PER_SEC, "s"},
-		     {NSEC_PER_MSEC, "ms"},
-		     {1, "ns"}};
-	size_t u = 0;
+	char length[DURATION_TEXT_BYTES];
 
-	while (length_ns % units[u].ns != 0)
-		u++;
-	set_tail(t, snprintf(t->text, sizeof(t->text), "\",window=\"%" PRIu64 "%s\"} ", length_ns / units[u].ns,
-			     units[u].name));
+	set_tail(t, snprintf(t->text, sizeof(t->text), "\",window=\"%s\"} ", duration_text(length_ns, length)));
 }
 
 static void put_rates(const struct page *p)

@@ -13,6 +13,7 @@
 
 #include "daemon/base/cleanup.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/duration.h"
 #include "daemon/base/strbuf.h"
 #include "daemon/base/utf8.h"
 #include "daemon/sink/otlp_batch.h"
@@ -148,24 +149,11 @@ static void pack_attribute(struct strbuf *b, const char *key, const char *value)
 	pack_attributes(b, &a);
 }
 
-/* The largest unit that divides the length, so that different lengths never look the same. */
 static void pack_window(struct strbuf *b, uint64_t length_ns)
 {
-	static const struct {
-		uint64_t ns;
-		const char *name;
-	} units[] = {{3600 * NSEC_PER_SEC, "h"},
-		     {60 * NSEC_PER_SEC, "m"},
-		     {NSEC_PER_SEC, "s"},
-		     {NSEC_PER_MSEC, "ms"},
-		     {1, "ns"}};
-	char length[32];
-	size_t u = 0;
+	char length[DURATION_TEXT_BYTES];
 
-	while (length_ns % units[u].ns != 0)
-		u++;
-	snprintf(length, sizeof(length), "%" PRIu64 "%s", length_ns / units[u].ns, units[u].name);
-	pack_attribute(b, "window", length);
+	pack_attribute(b, "window", duration_text(length_ns, length));
 }
 
 /* ---- heads ---- */
