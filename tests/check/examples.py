@@ -150,7 +150,7 @@ EXAMPLES = {
             {"daemon/a.c": 'open("/sys/fs/cgroup/system.slice", 0);\n'},
             {"tests/a.py": 'path = "/home" + name\n'},
             {"README.md": "Debian, at www.debian.org, packages it.\n"},
-            {"tests/unit/a.c": '"/user.slice/work/x"\n'},
+            {"tests/unit/a.c": '"/user.slice/wor' + 'k/x"\n'},
         ],
         [
             {"daemon/a.c": 'open("/home/' + 'anna/x", 0);\n'},
