@@ -68,8 +68,8 @@ int census_new(const struct config *config, struct ladder *ladder, struct aggreg
 	c->ladder = ladder;
 	c->aggregate = aggregate;
 	c->self = self;
-	c->round_capacity = capacity;
-	c->round = calloc(capacity, sizeof(*c->round));
+	c->round_capacity = aggregate_max_ids(aggregate);
+	c->round = calloc(c->round_capacity, sizeof(*c->round));
 	r = c->round ? 0 : -ENOMEM;
 	if (r == 0)
 		r = filter_new(config->cgroups.include.items, config->cgroups.include.count,
@@ -295,13 +295,12 @@ static void give_another_chance(struct census *c)
 	aggregate_visit(c->aggregate, unfold, c);
 }
 
-static void fold_excluded(uint64_t id, bool folded, void *userdata)
+static void fold_excluded(struct census *c, uint64_t id)
 {
-	struct census *c = userdata;
 	const struct identity *identity = aggregate_identity(c->aggregate, id);
 	bool over_limit;
 
-	if (folded || !identity || identity->path[0] != '/' || filter_pass(c->filter, identity->path))
+	if (!identity || identity->path[0] != '/' || filter_pass(c->filter, identity->path))
 		return;
 	aggregate_unbind(c->aggregate, id, c->now_ns);
 	if (aggregate_bind(c->aggregate, id, NULL, &over_limit) == 0)
@@ -317,7 +316,7 @@ void census_set_filter(struct census *c, struct filter *filter, uint64_t now_ns)
 	c->n_round = c->round_at = 0;
 	aggregate_visit(c->aggregate, add_to_round, c);
 	for (size_t i = 0; i < c->n_round; i++)
-		fold_excluded(c->round[i], false, c);
+		fold_excluded(c, c->round[i]);
 	c->n_round = 0;
 }
 

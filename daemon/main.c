@@ -90,15 +90,10 @@ static int parse_arguments(int argc, char **argv, struct arguments *ret)
 /* People at a terminal get the lines as compilers write them, the journal gets them as entries of priority error. */
 static void tell_errors(char *lines)
 {
-	char *line;
-
-	if (!log_to_journal()) {
+	if (log_to_journal())
+		log_error_lines(lines);
+	else
 		fputs(lines ? lines : "", stderr);
-		return;
-	}
-	while (lines && (line = strsep(&lines, "\n")))
-		if (*line)
-			log_error("%s", line);
 }
 
 static int load_config(const char *file, struct config **ret)

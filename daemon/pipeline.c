@@ -28,11 +28,9 @@ static void take_snapshot(struct pipeline *p, struct snapshot *ret)
 	uint64_t now_ns = clock_monotonic_ns();
 
 	census_refresh(p->census, now_ns);
-	if (p->queue) {
-		p->self.queue_batches = queue_count(p->queue);
-		p->self.queue_bytes = queue_bytes(p->queue);
-		p->self.queue_max_bytes = queue_max_bytes(p->queue);
-	}
+	p->self.queue_batches = queue_count(p->queue);
+	p->self.queue_bytes = queue_bytes(p->queue);
+	p->self.queue_max_bytes = queue_max_bytes(p->queue);
 	*ret = (struct snapshot){
 	    .now_ns = now_ns,
 	    .now_unix_ns = clock_realtime_ns(),
@@ -97,8 +95,7 @@ static void tell_status(struct pipeline *p, uint64_t now_ns)
 		if (aggregate_entry(p->aggregate, at))
 			rate += aggregate_rate(p->aggregate, at, 0);
 	(void)sd_notifyf(0, "STATUS=page faults by %s: %.0f/s in %zu cgroups; %zu batches wait for the collector",
-			 p->ladder.page_faults, rate, aggregate_live(p->aggregate),
-			 p->queue ? queue_count(p->queue) : 0);
+			 p->ladder.page_faults, rate, aggregate_live(p->aggregate), queue_count(p->queue));
 }
 
 static int on_tick(sd_event_source *timer, uint64_t usec, void *userdata)

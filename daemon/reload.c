@@ -176,13 +176,10 @@ static int reload(struct pipeline *p)
 {
 	auto_strbuf errors = {0};
 	struct config *fresh = NULL;
-	char *line, *rest;
 	int r = config_load(p->config_file, &errors, &fresh);
 
 	if (r < 0) {
-		for (rest = errors.data; rest && (line = strsep(&rest, "\n"));)
-			if (*line)
-				log_error("%s", line);
+		log_error_lines(errors.data);
 		return r;
 	}
 	r = apply(p, fresh);

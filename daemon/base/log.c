@@ -94,3 +94,12 @@ int log_full(int priority, int error, const char *file, int line, const char *fu
 		write_stderr(priority, text);
 	return -error;
 }
+
+void log_error_lines_full(char *lines, const char *file, int line, const char *func)
+{
+	char *text;
+
+	while (lines && (text = strsep(&lines, "\n")))
+		if (*text)
+			log_full(LOG_ERR, 0, file, line, func, "%s", text);
+}

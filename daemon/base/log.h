@@ -27,6 +27,10 @@ bool log_to_journal(void);
 int log_full(int priority, int error, const char *file, int line, const char *func, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
+/* Each line of `lines` (NULL: none) on its own, at priority error. The text is cut up. */
+void log_error_lines_full(char *lines, const char *file, int line, const char *func);
+
+#define log_error_lines(lines) log_error_lines_full((lines), __FILE__, __LINE__, __func__)
 #define log_at(priority, error, ...) log_full((priority), (error), __FILE__, __LINE__, __func__, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_DEBUG, 0, __VA_ARGS__)
 #define log_info(...) log_at(LOG_INFO, 0, __VA_ARGS__)

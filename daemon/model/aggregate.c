@@ -417,6 +417,13 @@ const struct cgroup_entry *aggregate_entry(const struct aggregate *a, size_t at)
 	return e && e->identity ? &e->shown : NULL;
 }
 
+bool aggregate_is_shown(const struct aggregate *a, size_t at)
+{
+	const struct cgroup_entry *e = aggregate_entry(a, at);
+
+	return e && (at == OTHER || e->major > 0 || fault_sum(e->faults, FAULT_CLASS_SET_ALL) > 0);
+}
+
 size_t aggregate_live(const struct aggregate *a)
 {
 	return a->live;
@@ -430,6 +437,11 @@ size_t aggregate_dead(const struct aggregate *a)
 uint32_t aggregate_max(const struct aggregate *a)
 {
 	return a->max_cgroups;
+}
+
+uint32_t aggregate_max_ids(const struct aggregate *a)
+{
+	return a->max_ids;
 }
 
 size_t aggregate_windows(const struct aggregate *a)

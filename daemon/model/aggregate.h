@@ -88,10 +88,15 @@ void aggregate_set_sinks(struct aggregate *a, uint32_t sinks);
 /* Entries are at 0 .. aggregate_size()-1, `other` at 0; NULL where none is. */
 size_t aggregate_size(const struct aggregate *a);
 const struct cgroup_entry *aggregate_entry(const struct aggregate *a, size_t at);
+/* Whether sinks show the entry at `at`: a cgroup that never faulted, as most slices, is left out; `other` always is there, so
+ * that no family is ever empty. False where none is. */
+bool aggregate_is_shown(const struct aggregate *a, size_t at);
 /* Live and dead entries besides `other`. */
 size_t aggregate_live(const struct aggregate *a);
 size_t aggregate_dead(const struct aggregate *a);
 uint32_t aggregate_max(const struct aggregate *a);
+/* Ids that can be bound at once. */
+uint32_t aggregate_max_ids(const struct aggregate *a);
 size_t aggregate_windows(const struct aggregate *a);
 uint64_t aggregate_window_ns(const struct aggregate *a, size_t w);
 /* Faults per second of the entry at `at` over window `w`. */

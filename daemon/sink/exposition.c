@@ -396,13 +396,6 @@ const char *exposition_content_type(enum exposition_format format)
 						: "text/plain; version=0.0.4; charset=utf-8";
 }
 
-/* A cgroup that never faulted, as most slices, is left out; `other` always is there, so that no family is ever empty.
- */
-static bool is_shown(const struct cgroup_entry *e, size_t at)
-{
-	return at == 0 || e->major > 0 || fault_sum(e->faults, FAULT_CLASS_SET_ALL) > 0;
-}
-
 static int collect_series(struct page *p)
 {
 	const struct aggregate *a = p->snapshot->aggregate;
@@ -415,7 +408,7 @@ static int collect_series(struct page *p)
 		const struct cgroup_entry *e = aggregate_entry(a, at);
 		struct series *s = &p->series[p->n_series];
 
-		if (!e || !is_shown(e, at))
+		if (!aggregate_is_shown(a, at))
 			continue;
 		*s = (struct series){.entry = e, .at = at, .label = p->labels.len};
 		put_escaped(&p->labels, e->identity->label);

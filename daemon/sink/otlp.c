@@ -245,11 +245,6 @@ static void add_rate(struct encoder *e, double value, struct otlp_span identity,
 
 /* ---- what is told about cgroups ---- */
 
-static bool is_shown(const struct cgroup_entry *entry, size_t at)
-{
-	return entry && (at == 0 || entry->major || fault_sum(entry->faults, FAULT_CLASS_SET_ALL));
-}
-
 static int collect_series(struct encoder *e)
 {
 	const struct aggregate *a = e->snapshot->aggregate;
@@ -262,7 +257,7 @@ static int collect_series(struct encoder *e)
 		const struct cgroup_entry *entry = aggregate_entry(a, at);
 		struct series *s = &e->series[e->n_series];
 
-		if (!is_shown(entry, at))
+		if (!aggregate_is_shown(a, at))
 			continue;
 		*s = (struct series){.entry = entry, .at = at, .offset = e->identities.len};
 		pack_identity(&e->identities, entry->identity);

@@ -39,12 +39,6 @@ struct probe {
 	struct slots *book;
 };
 
-const char *probe_backend_name(enum probe_backend backend)
-{
-	static const char *const names[PROBE_BACKENDS] = {[PROBE_TRACEPOINT] = "tracepoint"};
-	return names[backend];
-}
-
 /* ---- why not ---- */
 
 static int libbpf_log(enum libbpf_print_level level, const char *format, va_list args)

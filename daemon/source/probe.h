@@ -18,9 +18,6 @@ struct probe;
 /* The ways to see faults, best first; each counts into the same cells. */
 enum probe_backend { PROBE_TRACEPOINT, PROBE_BACKENDS };
 
-/* "tracepoint", ... */
-const char *probe_backend_name(enum probe_backend backend);
-
 struct probe_options {
 	enum probe_backend backend;
 	uint32_t max_cgroups;  /* that shall have counters of their own at once */

@@ -2,11 +2,8 @@
 """What a collector gets: the bytes by the official schema, and a real VictoriaMetrics that takes them."""
 
 import contextlib
-import json
 import os
 import re
-import urllib.parse
-import urllib.request
 
 import pytest
 from google.protobuf import descriptor_pb2
@@ -14,6 +11,7 @@ from harness import PROJECT, Daemon, Workload, need_bpf, wait_until
 
 import otlp
 from receiver import Receiver
+import servers
 from servers import Server
 
 WRITES = {"fault.mode": "user", "fault.access": "write", "fault.kind": "missing"}
@@ -139,11 +137,7 @@ class VictoriaMetrics(Server):
         super().__init__(argv + ["-search.disableCache"], "/health")
 
     def query(self, expression):
-        url = f"{self.url}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            found = json.load(answer)
-        assert found["status"] == "success", found
-        return [(r["metric"], float(r["value"][1])) for r in found["data"]["result"]]
+        return servers.query(self.url, expression)
 
 
 def test_victoria_metrics_takes_a_batch_and_answers_for_it(victoria_metrics, cgroup):

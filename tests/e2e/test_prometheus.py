@@ -3,16 +3,15 @@
 
 import contextlib
 import http.server
-import json
 import subprocess
 import threading
 import time
-import urllib.parse
 import urllib.request
 
 import pytest
 import yaml
 from harness import Daemon, Workload, need_bpf, wait_until
+import servers
 from servers import Server
 
 WRITES = dict(mode="user", access="write", kind="missing")
@@ -71,12 +70,7 @@ class Prometheus(Server):
         super().__init__(argv, "/-/ready")
 
     def query(self, expression):
-        """[(labels, value)] of an instant query."""
-        url = f"{self.url}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            found = json.load(answer)
-        assert found["status"] == "success", found
-        return [(r["metric"], float(r["value"][1])) for r in found["data"]["result"]]
+        return servers.query(self.url, expression)
 
     def value(self, expression):
         """The one number that a query gives, None if it gives none."""

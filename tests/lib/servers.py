@@ -3,6 +3,7 @@
 
 import contextlib
 import importlib
+import json
 import os
 import shutil
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -38,6 +40,14 @@ def program(name, *package):
     if not os.access(path, os.X_OK):
         pytest.skip(f"{name} is not in package {package[0]}")
     return path
+
+
+def query(url, expression):
+    """[(labels, value)] of an instant query, of whatever speaks Prometheus' API."""
+    with urllib.request.urlopen(f"{url}/api/v1/query?" + urllib.parse.urlencode({"query": expression}), timeout=10) as answer:
+        found = json.load(answer)
+    assert found["status"] == "success", found
+    return [(r["metric"], float(r["value"][1])) for r in found["data"]["result"]]
 
 
 class Server:
