@@ -419,8 +419,9 @@ static void warn_when_full(struct census *c)
 	size_t live = aggregate_live(c->aggregate), max = aggregate_max(c->aggregate);
 
 	if (!c->warned_full && live * 100 >= max * FULL_WARN)
-		log_warning("%zu of %zu cgroups (cgroups.max) have a series of their own; beyond that they count as %s",
-			    live, max, IDENTITY_OTHER);
+		log_warning(
+		    "%zu cgroups have a series of their own, %zu can (cgroups.max); the next ones will count as %s",
+		    live, max, IDENTITY_OTHER);
 	if (live * 100 >= max * FULL_WARN)
 		c->warned_full = true;
 	else if (live * 100 < max * FULL_CALM)
