@@ -19,7 +19,7 @@
 
 #include <linux/types.h>
 
-#define FAULT_ABI_VERSION 1
+#define FAULT_ABI_VERSION 2
 
 /* ---- classes ---- */
 
@@ -68,9 +68,12 @@ enum fault_drop {
 	FAULT_DROP_NO_SLOT,    /* claims that failed for want of a free slot: the cgroup counts as other */
 	FAULT_DROP_TABLE_FULL, /* slot_by_cgroup was full: the cgroup counts as other */
 	FAULT_DROP_TABLE_BUSY, /* slot_by_cgroup refused the update (bucket locked on this CPU): this fault counts as other */
-	FAULT_DROP_SLOT_LEAKED, /* a claimed slot could not be given back */
-	FAULT_DROP_UNCOUNTED,   /* faults that found no cell: lost */
-	FAULT_DROP_CGROUP_RING, /* cgroup birth or death records lost: the ring was full */
+	FAULT_DROP_SLOT_LEAKED,   /* a claimed slot could not be given back */
+	FAULT_DROP_UNCOUNTED,     /* faults that found no cell: lost */
+	FAULT_DROP_CGROUP_RING,   /* cgroup birth or death records lost: the ring was full */
+	FAULT_DROP_BAD_UNCOUNTED, /* bad accesses that found no cell: lost */
+	FAULT_DROP_BAD_NOTE, /* no memory to remember a delivery: a fatal one may count as handled, too, a sent one as the kernel's */
+	FAULT_DROP_CRASH_RING, /* crash records lost: the ring was full; the crash itself was counted */
 	FAULT_DROPS
 };
 

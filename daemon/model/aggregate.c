@@ -40,6 +40,22 @@ static struct entry *other(const struct aggregate *a)
 
 /* ---- entries ---- */
 
+/* The entry's counts of bad accesses, made at the first. Without memory they are those of `other`, which has them from the start. */
+static struct entry *with_bad(const struct aggregate *a, struct entry *e)
+{
+	if (!e->bad)
+		e->bad = calloc(1, sizeof(*e->bad));
+	e->shown.bad = e->bad;
+	return e->bad ? e : other(a);
+}
+
+static void add_bad(struct bad_counts *into, const struct bad_counts *from)
+{
+	for (uint32_t o = 0; o < BAD_OUTCOMES; o++)
+		for (uint32_t c = 0; c < BAD_CLASSES; c++)
+			into->count[o][c] += from->count[o][c];
+}
+
 /* The totals and what the windows hold go on in `other`. */
 static void leave(struct aggregate *a, struct entry *e)
 {
@@ -53,6 +69,11 @@ static void leave(struct aggregate *a, struct entry *e)
 	for (uint32_t c = 0; c < FAULT_CLASSES_ALL; c++)
 		window_series_merge(a->places.class_window, places_class(&a->places, other(a), c),
 				    places_class(&a->places, e, c));
+	if (e->bad)
+		add_bad(other(a)->bad, e->bad);
+	for (uint32_t outcome = 0; outcome < BAD_OUTCOMES; outcome++)
+		window_series_merge(a->places.windows, places_bad(&a->places, other(a), outcome),
+				    places_bad(&a->places, e, outcome));
 	places_leave(&a->places, e);
 	a->dead--;
 }
@@ -125,9 +146,10 @@ static int make_other(struct aggregate *a)
 
 	if (r == 0)
 		r = make_entry(a, identity, &e);
-	if (r == 0)
-		e->bindings = 1; /* id 0, for ever */
-	return r;
+	if (r < 0)
+		return r;
+	e->bindings = 1; /* id 0, for ever */
+	return with_bad(a, e)->bad ? 0 : -ENOMEM;
 }
 
 static int make_bindings(struct aggregate *a)
@@ -311,6 +333,17 @@ void aggregate_faults_unclassed(struct aggregate *a, uint64_t id, uint64_t growt
 		count(entry_of_id(a, id), FAULT_CLASS_UNKNOWN, growth);
 }
 
+void aggregate_bad(struct aggregate *a, uint64_t id, const struct bad_counts *growth)
+{
+	struct entry *e = with_bad(a, entry_of_id(a, id));
+
+	add_bad(e->bad, growth);
+	for (uint32_t o = 0; o < BAD_OUTCOMES; o++)
+		for (uint32_t c = 0; c < BAD_CLASSES; c++)
+			e->bad_pending[o] += growth->count[o][c];
+	e->has_pending = true;
+}
+
 static void count_major(struct entry *e, uint64_t growth)
 {
 	e->shown.major += growth;
@@ -350,6 +383,11 @@ static void close_tick(struct aggregate *a, struct entry *e)
 		e->pending[c] = 0;
 	}
 	window_series_add(a->places.windows, places_total(e), sum);
+	for (uint32_t o = 0; o < BAD_OUTCOMES; o++) {
+		if (e->bad_pending[o])
+			window_series_add(a->places.windows, places_bad(&a->places, e, o), e->bad_pending[o]);
+		e->bad_pending[o] = 0;
+	}
 	e->has_pending = false;
 }
 
@@ -421,7 +459,7 @@ bool aggregate_is_shown(const struct aggregate *a, size_t at)
 {
 	const struct cgroup_entry *e = aggregate_entry(a, at);
 
-	return e && (at == OTHER || e->major > 0 || fault_sum(e->faults, FAULT_CLASS_SET_ALL) > 0);
+	return e && (at == OTHER || e->major > 0 || e->bad || fault_sum(e->faults, FAULT_CLASS_SET_ALL) > 0);
 }
 
 size_t aggregate_live(const struct aggregate *a)
@@ -457,6 +495,12 @@ uint64_t aggregate_window_ns(const struct aggregate *a, size_t w)
 double aggregate_rate(const struct aggregate *a, size_t at, size_t w)
 {
 	return window_series_rate(a->places.windows, places_total(places_at(&a->places, (uint32_t)at)), w);
+}
+
+double aggregate_bad_rate(const struct aggregate *a, size_t at, enum bad_outcome outcome, size_t w)
+{
+	return window_series_rate(a->places.windows,
+				  places_bad(&a->places, places_at(&a->places, (uint32_t)at), outcome), w);
 }
 
 double aggregate_class_rate(const struct aggregate *a, size_t at, fault_class_set set)

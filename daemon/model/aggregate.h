@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/model/bad_access.h"
 #include "daemon/model/fault.h"
 #include "daemon/model/identity.h"
 #include "daemon/model/window.h"
@@ -40,6 +41,7 @@ struct cgroup_entry {
 	uint64_t faults[FAULT_CLASSES_ALL];
 	uint64_t major; /* meaningful if has_major */
 	bool has_major;
+	const struct bad_counts *bad; /* NULL: none so far */
 	bool dead;
 	uint64_t start_unix_ns; /* when this series' counting began: no count in it is older */
 };
@@ -59,6 +61,8 @@ int aggregate_bind(struct aggregate *a, uint64_t id, struct identity *identity, 
 void aggregate_faults(struct aggregate *a, uint64_t id, const uint64_t growth[FAULT_CLASSES]);
 /* The same from a source that knows no classes. */
 void aggregate_faults_unclassed(struct aggregate *a, uint64_t id, uint64_t growth);
+/* Adds bad accesses that a source counted since it last told. Ids without a binding count as `other`. */
+void aggregate_bad(struct aggregate *a, uint64_t id, const struct bad_counts *growth);
 /* Major faults of the cgroup at `path`; without an entry of its own they count for its nearest ancestor that has one,
  * else for `other`. */
 void aggregate_major(struct aggregate *a, const char *path, uint64_t growth);
@@ -88,7 +92,7 @@ void aggregate_set_sinks(struct aggregate *a, uint32_t sinks);
 /* Entries are at 0 .. aggregate_size()-1, `other` at 0; NULL where none is. */
 size_t aggregate_size(const struct aggregate *a);
 const struct cgroup_entry *aggregate_entry(const struct aggregate *a, size_t at);
-/* Whether sinks show the entry at `at`: a cgroup that never faulted, as most slices, is left out; `other` always is there, so
+/* Whether sinks show the entry at `at`: a cgroup that never faulted and made no bad access, as most slices, is left out; `other` always is there, so
  * that no family is ever empty. False where none is. */
 bool aggregate_is_shown(const struct aggregate *a, size_t at);
 /* Live and dead entries besides `other`. */
@@ -103,3 +107,5 @@ uint64_t aggregate_window_ns(const struct aggregate *a, size_t w);
 double aggregate_rate(const struct aggregate *a, size_t at, size_t w);
 /* The same for a group of classes; only over window 0, the shortest. */
 double aggregate_class_rate(const struct aggregate *a, size_t at, fault_class_set set);
+/* Bad accesses per second of the entry at `at` over window `w`, with this outcome. */
+double aggregate_bad_rate(const struct aggregate *a, size_t at, enum bad_outcome outcome, size_t w);

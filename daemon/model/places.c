@@ -27,6 +27,13 @@ struct window_series *places_class(const struct places *p, struct entry *e, uint
 	return (struct window_series *)(p->class_memory + at * p->class_bytes);
 }
 
+struct window_series *places_bad(const struct places *p, struct entry *e, enum bad_outcome outcome)
+{
+	size_t at = (size_t)outcome * p->capacity + places_number(p, e);
+
+	return (struct window_series *)(p->bad_memory + at * window_series_bytes(p->windows));
+}
+
 /* ---- labels ---- */
 
 static uint64_t hash_label(const char *label)
@@ -107,6 +114,8 @@ int places_take(struct places *p, struct identity *identity, struct entry **ret)
 	memset(e, 0, p->entry_bytes);
 	for (uint32_t c = 0; c < FAULT_CLASSES_ALL; c++)
 		window_series_reset(p->class_window, places_class(p, e, c));
+	for (uint32_t o = 0; o < BAD_OUTCOMES; o++)
+		window_series_reset(p->windows, places_bad(p, e, o));
 	e->identity = identity;
 	e->shown.identity = identity;
 	r = add_label(p, e);
@@ -122,6 +131,9 @@ void places_leave(struct places *p, struct entry *e)
 {
 	remove_label(p, e);
 	identity_free(e->identity);
+	free(e->bad);
+	e->bad = NULL;
+	e->shown.bad = NULL;
 	give_back(p, e);
 }
 
@@ -149,7 +161,8 @@ int places_init(struct places *p, uint32_t capacity, uint64_t interval_ns, const
 		/* In one piece: calloc leaves the pages of places never used untouched, so they cost no memory. */
 		p->memory = calloc(capacity, p->entry_bytes);
 		p->class_memory = calloc((size_t)capacity * FAULT_CLASSES_ALL, p->class_bytes);
-		r = p->memory && p->class_memory ? 0 : -ENOMEM;
+		p->bad_memory = calloc((size_t)capacity * BAD_OUTCOMES, window_series_bytes(p->windows));
+		r = p->memory && p->class_memory && p->bad_memory ? 0 : -ENOMEM;
 	}
 	if (r < 0)
 		places_done(p);
@@ -160,6 +173,7 @@ static void free_memory(struct places *p)
 {
 	free(p->memory);
 	free(p->class_memory);
+	free(p->bad_memory);
 	table_free(p->by_label);
 	window_clock_free(p->windows);
 	window_clock_free(p->class_window);
@@ -168,8 +182,12 @@ static void free_memory(struct places *p)
 
 void places_done(struct places *p)
 {
-	for (uint32_t at = 0; at < p->used; at++)
-		identity_free(places_at(p, at)->identity);
+	for (uint32_t at = 0; at < p->used; at++) {
+		struct entry *e = places_at(p, at);
+
+		identity_free(e->identity);
+		free(e->bad);
+	}
 	free_memory(p);
 }
 

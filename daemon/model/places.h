@@ -20,6 +20,8 @@ struct entry {
 	struct identity *identity; /* NULL: the place is free */
 	struct entry *same_hash;   /* next entry whose label has the same hash */
 	uint64_t pending[FAULT_CLASSES_ALL];
+	struct bad_counts *bad; /* owned; shown.bad is the same; NULL until the first */
+	uint64_t bad_pending[BAD_OUTCOMES];
 	bool has_pending;
 	uint32_t bindings;
 	uint32_t next_free;
@@ -34,9 +36,10 @@ struct places {
 	uint32_t used; /* places below were used once; those above are still untouched memory */
 	uint32_t free; /* list of places that were left */
 	size_t entry_bytes, class_bytes;
-	char *memory;           /* [place] */
-	char *class_memory;     /* [class][place]: series of single classes; those that nobody counts cost no memory */
-	struct table *by_label; /* hash of label -> struct entry, chained by same_hash */
+	char *memory;       /* [place] */
+	char *class_memory; /* [class][place]: series of single classes; those that nobody counts cost no memory */
+	char *bad_memory; /* [outcome][place]: series of bad accesses over all windows, as cheap while there are none */
+	struct table *by_label;            /* hash of label -> struct entry, chained by same_hash */
 	struct window_clock *windows;      /* of all faults */
 	struct window_clock *class_window; /* of single classes: the shortest window only */
 };
@@ -55,8 +58,9 @@ struct entry *places_find(const struct places *p, const char *label);
 /* Takes a free place for `identity` (owned by the entry from then on, on success). -ENOSPC when all are taken, -ENOMEM.
  */
 int places_take(struct places *p, struct identity *identity, struct entry **ret);
-/* Frees the entry's identity and its place. */
+/* Frees the entry's identity, its counts of bad accesses and its place. */
 void places_leave(struct places *p, struct entry *e);
 
 struct window_series *places_total(struct entry *e);
+struct window_series *places_bad(const struct places *p, struct entry *e, enum bad_outcome outcome);
 struct window_series *places_class(const struct places *p, struct entry *e, uint32_t class);

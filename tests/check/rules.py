@@ -9,7 +9,7 @@ import re
 
 # One third-party library, one file. What the header's name begins with or ends in: the only files that may include it.
 LIBRARIES = [
-    (r"bpf/(libbpf|bpf|btf)\.h|.*\.skel\.h", {"daemon/source/probe.c"}),
+    (r"bpf/(libbpf|bpf|btf)\.h|.*\.skel\.h", {"daemon/source/probe.c", "daemon/ctl/trace_probe.c"}),
     (r"microhttpd\.h", {"daemon/sink/scrape.c"}),
     (r"curl/.*", {"daemon/sink/ship_http.c"}),
     (r"protobuf-c/.*|.*\.pb-c\.h", {"daemon/sink/otlp.c"}),
@@ -35,6 +35,9 @@ MAY_USE = {
 NOT_IN_MODEL = re.compile(r"(sys|linux|net|netinet|arpa|systemd)/.*|(fcntl|unistd|poll|dirent|signal|pthread|netdb|syslog)\.h")
 CLOCKS = re.compile(r"\b(clock_(gettime|getres|nanosleep|\w+_ns)|time|gettimeofday|localtime(_r)?|ftime)\s*\(")
 LOUD_LOG = re.compile(r"\blog_(info|notice|warning|error|warning_errno|error_errno)\s*\(|\blog_(full|at)\s*\(\s*(?!LOG_DEBUG\b)")
+
+# What the programs in the kernel and the daemon share.
+ABI_HEADERS = ("bpf/fault_abi.h", "bpf/bad_access_abi.h", "bpf/trace_abi.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 APACHE = "Apache-2.0"
@@ -110,8 +113,10 @@ def why_not(path, name):
         "source": ("base", "model"),
         "sink": ("base", "model"),
         "config": ("base", "config"),
+        "ctl": ("base", "model", "ctl"),
     }[here]
-    shared = {"model": ("bpf/fault_abi.h", "bpf/fault_class.h"), "source": ("bpf/fault_abi.h", "bpf/fault_class.h")}
+    abi = ABI_HEADERS + ("bpf/fault_class.h",)
+    shared = {"model": abi, "source": abi, "ctl": abi + ("daemon/exit.h", "daemon/sink/control.h")}
     # What is generated from bpf/ and proto/ is a library's header: the other rule names its one file.
     if there in allowed or name in shared.get(here, ()) or name.endswith((".skel.h", ".pb-c.h")):
         return None
@@ -140,19 +145,20 @@ def bpf_alone(files):
         for line, quoted, name in includes(text):
             if quoted and not name.startswith("bpf/"):
                 wrong.append(f"{path}:{line}: bpf/ does not include {name}")
-            elif path == "bpf/fault_abi.h" and name != "linux/types.h":
+            elif path in ABI_HEADERS and not quoted and name != "linux/types.h":
                 wrong.append(f"{path}:{line}: the ABI header needs no {name}")
     return wrong
 
 
 def abi_types(files):
-    """bpf/fault_abi.h holds no pointer, bool, long or bitfield."""
-    path = "bpf/fault_abi.h"
-    text = without_strings(files.get(path, ""))
+    """The ABI headers hold no pointer, bool, long or bitfield."""
     members = re.compile(
         r"^\s*(?:(?:const\s+)?[\w\s]+\*+\s*\w+|(?:unsigned\s+)?(?:bool|_Bool|long|int|short|size_t)\b[^;()]*|[\w\s]+:\s*\d+)\s*;", re.M
     )
-    return find(members, path, text, "not a type of the same size everywhere")
+    wrong = []
+    for path in ABI_HEADERS:
+        wrong += find(members, path, without_strings(files.get(path, "")), "not a type of the same size everywhere")
+    return wrong
 
 
 def libraries(files):
