@@ -168,7 +168,7 @@ static void try_name_again(struct census *c, uint64_t id)
 	admit(c, id, path);
 }
 
-static void on_growth(uint64_t id, const uint64_t growth[FAULT_CLASSES], void *userdata)
+static void on_growth(uint64_t id, const struct growth *growth, void *userdata)
 {
 	struct census *c = userdata;
 
@@ -176,7 +176,10 @@ static void on_growth(uint64_t id, const uint64_t growth[FAULT_CLASSES], void *u
 		admit(c, id, NULL);
 	else
 		try_name_again(c, id);
-	aggregate_faults(c->aggregate, id, growth);
+	if (growth->faults)
+		aggregate_faults(c->aggregate, id, growth->faults);
+	if (growth->bad)
+		aggregate_bad(c->aggregate, id, growth->bad);
 }
 
 static void on_born(uint64_t id, const char *path, size_t len, bool cut, void *userdata)
