@@ -180,6 +180,8 @@ static void on_growth(uint64_t id, const struct growth *growth, void *userdata)
 		aggregate_faults(c->aggregate, id, growth->faults);
 	if (growth->bad)
 		aggregate_bad(c->aggregate, id, growth->bad);
+	if (growth->latencies)
+		aggregate_latencies(c->aggregate, id, growth->latencies);
 }
 
 static void on_born(uint64_t id, const char *path, size_t len, bool cut, void *userdata)
@@ -396,6 +398,9 @@ static void update_self(struct census *c)
 	self->drop_slot_leaked = stats.drops[FAULT_DROP_SLOT_LEAKED];
 	self->drop_uncounted = stats.drops[FAULT_DROP_UNCOUNTED];
 	self->drop_cgroup_ring = stats.drops[FAULT_DROP_CGROUP_RING];
+	self->drop_bad_uncounted = stats.drops[FAULT_DROP_BAD_UNCOUNTED];
+	self->drop_bad_note = stats.drops[FAULT_DROP_BAD_NOTE];
+	self->drop_bad_latency = stats.drops[FAULT_DROP_BAD_LATENCY];
 	self->recursion_misses = stats.recursion_misses;
 	self->slots_used = size.used;
 	self->slots_max = size.slots;
