@@ -366,11 +366,13 @@ static __noinline void record(void *ctx, struct delivery *d)
 
 static __always_inline void read_fault(struct delivery *d)
 {
+	struct kernel_siginfo *info = d->info;
+
 	/* si_addr means something only for these codes. */
 	if (d->origin.sent || d->code <= 0 || d->code >= BAD_SI_KERNEL)
 		d->address = 0;
 	else {
-		d->address = (__u64)BPF_CORE_READ(d->info, _sifields._sigfault._addr);
+		d->address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
 		d->flags |= CRASH_HAS_ADDRESS;
 	}
 	if (!d->origin.sent) {

@@ -94,7 +94,7 @@ const struct key keys[] = {
      .help = "Who sees the raw addresses of crash records, which give away where a process has its memory: none; "
 	     "local, only who "
 	     "may use the control socket; all, also the journal and the collector."},
-    {"bad_access.history", KEY_UINT, AT(bad_access.history), .min = 0, .max = 100000, .def = "256",
+    {"bad_access.history", KEY_UINT, AT(bad_access.history), .min = 16, .max = 100000, .def = "256",
      .help = "How many crash records are kept for faultctl crashes; about 2 KiB each."},
     {"bad_access.records_per_minute", KEY_UINT, AT(bad_access.records_per_minute), .min = 0, .max = 60000, .def = "10",
      .help = "How many crashes of one cgroup may leave a record in a minute, so that a crash loop floods neither the "

@@ -201,6 +201,24 @@ static void on_renamed(uint64_t id, const char *path, size_t len, bool cut, void
 	aggregate_unbind(c->aggregate, id, c->now_ns);
 }
 
+bool census_wants(struct census *c, uint64_t id, uint64_t now_ns)
+{
+	auto_free char *path = NULL;
+
+	c->now_ns = now_ns;
+	return find_path(c, id, &path) < 0 || filter_pass(c->filter, path);
+}
+
+int census_identify(struct census *c, uint64_t id, uint64_t now_ns, struct identity **ret)
+{
+	auto_free char *path = NULL;
+
+	c->now_ns = now_ns;
+	if (find_path(c, id, &path) < 0)
+		return identity_pseudo(IDENTITY_UNKNOWN, ret);
+	return identity_parse(path, strlen(path), ret);
+}
+
 /* ---- deaths ---- */
 
 static void forget(struct census *c, uint64_t id)
@@ -401,6 +419,7 @@ static void update_self(struct census *c)
 	self->drop_bad_uncounted = stats.drops[FAULT_DROP_BAD_UNCOUNTED];
 	self->drop_bad_note = stats.drops[FAULT_DROP_BAD_NOTE];
 	self->drop_bad_latency = stats.drops[FAULT_DROP_BAD_LATENCY];
+	self->crash_ring_lost = stats.drops[FAULT_DROP_CRASH_RING];
 	self->recursion_misses = stats.recursion_misses;
 	self->slots_used = size.used;
 	self->slots_max = size.slots;

@@ -32,9 +32,10 @@
 	M(drop_bad_latency, counter, "drops", "reason", "bad_latency", "")                                              \
 	M(crash_kept, counter, "crash_records", "result", "kept",                                                       \
 	  "Fatal bad accesses, by what became of their records. suppressed: over bad_access.records_per_minute; excluded: of a cgroup " \
-	  "that the configuration does not include; lost: there was no room or no memory.")                              \
+	  "that the configuration does not include; ring_full: the daemon did not keep up; lost: there was no memory.")                              \
 	M(crash_suppressed, counter, "crash_records", "result", "suppressed", "")                                       \
 	M(crash_excluded, counter, "crash_records", "result", "excluded", "")                                           \
+	M(crash_ring_lost, counter, "crash_records", "result", "ring_full", "")                                         \
 	M(crash_lost, counter, "crash_records", "result", "lost", "")                                                   \
 	M(journal_written, counter, "journal_entries", "result", "written",                                             \
 	  "Crash records to the journal, by result; lost: the journal did not take them.")                               \
