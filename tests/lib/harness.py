@@ -602,8 +602,8 @@ def run_faultd(*args, config=None, prefix=(), env=None, timeout=20):
         argv = list(prefix) + [FAULTD]
         if config is not None:
             path = os.path.join(folder, "faultd.yaml")
-            defaults = merge(TEST_DEFAULTS, {"control": {"socket": self.control_socket}})
-        text = config if isinstance(config, (str, bytes)) else yaml.safe_dump(merge(defaults, config))
+            defaults = merge(TEST_DEFAULTS, {"control": {"socket": ""}})
+            text = config if isinstance(config, (str, bytes)) else yaml.safe_dump(merge(defaults, config))
             with open(path, "wb") as f:
                 f.write(text if isinstance(text, bytes) else text.encode())
             argv += ["--config", path]
