@@ -185,7 +185,8 @@ static int write_some(struct copy *c)
 	return 0;
 }
 
-/* Whatever can be done next; while no crash comes that is to notice that nobody reads any more. Returns 1 at the end, -errno. */
+/* Whatever can be done next; while no crash comes that is to notice that nobody reads any more. Returns 1 at the
+ * end, -errno. */
 static int copy_some(struct copy *c)
 {
 	bool has_room = c->ahead.len<AHEAD_MAX, has_bytes = c->ahead.len> c->written;
