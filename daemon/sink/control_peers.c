@@ -16,7 +16,8 @@
 
 /* So much is rendered ahead of what the socket takes. */
 #define CHUNK_BYTES (16 << 10)
-/* Work on one peer in a turn of the loop: matching a glob takes time by the product of the lengths, which the peer chooses. */
+/* Work on one peer in a turn of the loop: matching a glob takes time by the product of the lengths, which the peer
+ * chooses. */
 #define STEPS_PER_TURN (2u << 20)
 #define STEPS_PER_LOOK 1000
 

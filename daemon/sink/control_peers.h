@@ -16,7 +16,8 @@ struct control_peers {
 	struct control_peer *peers[CONTROL_PEERS_MAX]; /* NULL where none is */
 };
 
-/* Takes over the connected, non-blocking socket, always. When there are too many the peer is told so and its connection ends. */
+/* Takes over the connected, non-blocking socket, always. When there are too many the peer is told so and its
+ * connection ends. */
 void control_peers_add(struct control_peers *p, int fd);
 /* Gives those that follow what the history has for them. */
 void control_peers_wake(struct control_peers *p);

@@ -16,6 +16,6 @@ struct control_request {
 	bool json;
 };
 
-/* `line` has `len` bytes and room for one more; it is taken apart and holds what *ret points to. NULL, or a static text that says what
- * is wrong and what is allowed; then *ret is undefined. */
+/* `line` has `len` bytes and room for one more; it is taken apart and holds what *ret points to. NULL, or a static
+ * text that says what is wrong and what is allowed; then *ret is undefined. */
 const char *control_request_parse(char *line, size_t len, struct control_request *ret);

@@ -30,7 +30,8 @@ bool turn(struct bench *b, unsigned ms);
 /* A connected peer; does not block. */
 int dial(struct bench *b);
 void say(struct bench *b, int fd, const char *text);
-/* Reads until `until` was read (NULL: until the end of the stream) and runs the loop meanwhile. Fails after a minute. */
+/* Reads until `until` was read (NULL: until the end of the stream) and runs the loop meanwhile. Fails after a
+ * minute. */
 void hear(struct bench *b, int fd, const char *until, struct strbuf *ret);
 /* A whole conversation; the answer is to be freed. */
 char *ask(struct bench *b, const char *request);
