@@ -4,6 +4,7 @@
  * process that is traced; nothing blocks but a write that poll called possible.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -328,6 +329,8 @@ static int open_all(struct tracer *t)
 	struct trace_reason reason;
 	int r;
 
+	if (fcntl(STDOUT_FILENO, F_GETFD) < 0) /* else the next descriptor would take its place */
+		return complain(FAULTD_FAILED, "standard output is closed");
 	if (!in_host_namespace())
 		return complain(FAULTD_NO_SUPPORT,
 				"processes are seen as the host numbers them: run this in the host's pid "
