@@ -632,6 +632,54 @@ def test_a_glob_that_matches_nothing_yet_is_said():
         assert trace.stop() == []
 
 
+def verdicts_of(pid):
+    """The cgroup ids in the program's table, by bpftool."""
+    tool = shutil.which("bpftool") or shutil.which("/usr/sbin/bpftool")
+    if not tool:
+        pytest.skip("bpftool is not installed")
+    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
+        with open(f"/proc/{pid}/fdinfo/{fd}") as f:
+            found = re.search(r"^map_id:\s*(\d+)", f.read(), re.M)
+        if found:
+            show = subprocess.run([tool, "-j", "map", "show", "id", found[1]], capture_output=True, check=True).stdout
+            if json.loads(show)["name"] == "trace_cgroups":
+                dump = subprocess.run([tool, "-j", "map", "dump", "id", found[1]], capture_output=True, check=True).stdout
+                return {int.from_bytes(bytes(int(x, 16) for x in entry["key"]), sys.byteorder) for entry in json.loads(dump)}
+    raise AssertionError("no table of cgroups")
+
+
+def test_cgroups_come_and_go_in_the_programs_table(cgroup):
+    with Trace("--cgroup", cgroup.path + "/**") as trace:
+        with cgroup.child() as child:
+            number = os.fstat(child.fd).st_ino
+            wait_until(lambda: number in verdicts_of(trace.process.pid), what="a verdict on a new cgroup")
+        wait_until(lambda: number not in verdicts_of(trace.process.pid), what="the end of a verdict")
+
+
+def test_records_of_cgroups_that_were_gone_are_counted(cgroup):
+    """The reader holds the trace up, so that it looks at the records of a cgroup when that is gone."""
+    with Workload(cgroup, "write", 800) as work, PerfStat(cgroup) as perf:
+        with Trace("--cgroup", cgroup.path + "/**", "--rate", 100000, read=False) as trace:
+            with perf.counting():
+                work.run()
+                with cgroup.child() as child:
+                    child.popen(["/bin/true"]).wait()
+                    number = os.fstat(child.fd).st_ino
+            wait_until(lambda: number not in verdicts_of(trace.process.pid), what="the end of a verdict")
+            trace.start_reading()
+            lines = trace.stop()
+    found = re.search(r", (\d+) of cgroups that were gone", trace.stderr)
+    assert found, trace.stderr
+    shown, left_out, lost = trace.sums
+    assert shown == len(lines)
+    assert shown + int(found[1]) + left_out + lost == perf.user + perf.kernel
+
+
+def test_without_standard_output_it_does_not_begin():
+    result = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", need_built("faultctl"), "trace"], capture_output=True, text=True)
+    assert result.returncode == 1 and "standard output is closed" in result.stderr
+
+
 def test_a_dead_cgroup_is_no_crash(cgroup):
     with Trace("--cgroup", "/**", "--json", "-n", 1000, "--rate", 100000) as trace:
         for i in range(20):

@@ -295,6 +295,11 @@ static void mappings_without_a_file_have_no_offset(void **state)
 	assert_false(place.has_offset);
 	symbols_user(s, 101, 0x400000, &anonymous, SECOND, &place);
 	assert_string_equal(place.module, "[anon]");
+	/* Data is not kept: instructions are elsewhere. */
+	write_maps(107,
+		   "400000-500000 r-xp 00000000 08:01 5 /opt/prog\n500000-600000 rw-p 00100000 08:01 5 /opt/prog\n");
+	symbols_user(s, 107, 0x500000, NULL, SECOND, &place);
+	assert_null(place.module);
 	/* Anonymous now, whatever is there later. */
 	symbols_user(s, 101, 0x900000, &anonymous, SECOND, &place);
 	assert_string_equal(place.module, "[anon]");
