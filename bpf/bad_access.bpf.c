@@ -39,8 +39,8 @@ struct note {
 	__u32 flags;
 	__u64 cgroup_id, ip, sp;
 	__u64 address, trap, error_code;
-	__u32 crashed;
-	__u32 pad;
+	__u32 crashed; /* this thread's delivery ended its process */
+	__u32 ended;   /* leader: the process is ending of a delivery that was counted */
 };
 
 struct {
@@ -65,6 +65,28 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } bad_touched SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bad_latency);
+} bad_latency SEC(".maps");
+
+/* The page fault that this CPU took last. */
+struct fault_stamp {
+	__u64 ns;
+	__u32 tid; /* 0: its signal was made */
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fault_stamp);
+} fault_stamps SEC(".maps");
 
 static __always_inline struct note *note_of(struct task_struct *task)
 {
@@ -96,13 +118,24 @@ static __always_inline void count_in(__u32 slot, __u32 outcome, __u32 class, __s
 	__sync_fetch_and_or(touched, 1ull << (slot % 64));
 }
 
-static __always_inline __u32 count(__u64 cgroup_id, __u32 outcome, __u32 class)
+static __always_inline void count(__u64 cgroup_id, __u32 outcome, __u32 class)
 {
 	bool retry = false;
-	__u32 slot = slot_of(cgroup_id, &retry);
 
-	count_in(slot, outcome, class, 1);
-	return slot;
+	count_in(slot_of(cgroup_id, &retry), outcome, class, 1);
+}
+
+static __always_inline void count_latency(__u32 slot, __u64 ns)
+{
+	struct bad_latency *latency = bpf_map_lookup_elem(&bad_latency, &slot);
+	__u32 b = 0;
+
+	if (!latency)
+		return;
+	for (int i = 0; i < BAD_LATENCY_BUCKETS - 1; i++)
+		b += ns >= ((__u64)BAD_LATENCY_FIRST_NS << i);
+	__sync_fetch_and_add(&latency->bucket[b & (BAD_LATENCY_BUCKETS - 1)], 1);
+	__sync_fetch_and_add(&latency->sum_ns, ns);
 }
 
 /* Only if its cgroup still has the slot, or is folded: what died meanwhile took its counts along. */
@@ -115,6 +148,18 @@ static __always_inline void take_back(const struct note *last)
 		count_in(*slot, BAD_HANDLED, last->class, -1);
 }
 
+/* Before the count: its bit in bad_touched is set last. */
+static __always_inline void measure(struct note *own, __u64 cgroup_id)
+{
+	__u64 since = own ? own->fault_ns : 0;
+	bool retry = false;
+
+	if (!since)
+		return;
+	own->fault_ns = 0;
+	count_latency(slot_of(cgroup_id, &retry), bpf_ktime_get_ns() - since);
+}
+
 /* ---- where signals come from ---- */
 
 static __always_inline int code_of(struct kernel_siginfo *info)
@@ -124,6 +169,26 @@ static __always_inline int code_of(struct kernel_siginfo *info)
 	if ((unsigned long)info == 1)
 		return BAD_SI_KERNEL;
 	return BPF_CORE_READ(info, si_code);
+}
+
+/* Between the fault and its signal the thread may have moved to another CPU: then nothing is known, and that is counted. */
+static __always_inline void note_time(struct task_struct *task)
+{
+	__u32 zero = 0;
+	struct fault_stamp *stamp = bpf_map_lookup_elem(&fault_stamps, &zero);
+	struct fault_code fault = last_fault_code();
+	struct note *own;
+
+	if (!fault_is_page_fault(&fault))
+		return;
+	if (!stamp || stamp->tid != (__u32)task->pid) {
+		drop_count(FAULT_DROP_BAD_LATENCY);
+		return;
+	}
+	own = make_note(task);
+	if (own)
+		own->fault_ns = stamp->ns;
+	stamp->tid = 0;
 }
 
 /* A signal that the kernel made for a fault of the thread. It needs a note only where it could be taken for another one. */
@@ -164,8 +229,12 @@ int BPF_PROG(bad_generated, int sig, struct kernel_siginfo *info, struct task_st
 	code = code_of(info);
 	if (code <= 0 || in_sigqueue_call())
 		note_sender(task, bit, group);
-	else if (!group)
+	else if (!group) {
 		note_fault(task, bit);
+		/* SI_KERNEL: no page fault, or one that was measured and whose handler could not be entered. */
+		if (with_latency && code != BAD_SI_KERNEL && task == (struct task_struct *)bpf_get_current_task_btf())
+			note_time(task);
+	}
 	return 0;
 }
 
@@ -298,11 +367,13 @@ static __noinline void record(void *ctx, struct delivery *d)
 
 static __always_inline void read_fault(struct delivery *d)
 {
+	struct kernel_siginfo *info = d->info;
+
 	/* si_addr means something only for these codes. */
 	if (d->origin.sent || d->code <= 0 || d->code >= BAD_SI_KERNEL)
 		d->address = 0;
 	else {
-		d->address = (__u64)BPF_CORE_READ(d->info, _sifields._sigfault._addr);
+		d->address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
 		d->flags |= CRASH_HAS_ADDRESS;
 	}
 	if (!d->origin.sent) {
@@ -334,6 +405,8 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 	d.cgroup_id = current_cgroup_id();
 	d.at = user_place();
 	read_fault(&d);
+	if (with_latency)
+		measure(own, d.cgroup_id);
 	if (handler != SIG_DFL) {
 		count(d.cgroup_id, BAD_HANDLED, d.class);
 		if (!own)
@@ -342,6 +415,17 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 			remember(own, &d);
 		return 0;
 	}
+	if (!leader)
+		leader = make_note(task->group_leader);
+	if (leader) {
+		/* Another thread was first: its end is not set in motion before it has left the lock that both deliver under. */
+		if (leader->ended)
+			return 0;
+		leader->ended = 1;
+	}
+	/* The note of a leader's own delivery may have been made just now. */
+	if (!own)
+		own = note_of(task);
 	if (ends_last(own, &d, task)) {
 		take_back(own);
 		become_first(&d, own);
@@ -355,7 +439,20 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 	return 0;
 }
 
-/* ---- the end ---- */
+/* ---- the beginning and the end ---- */
+
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(bad_faulted, unsigned long address, struct pt_regs *regs, unsigned long error_code)
+{
+	__u32 zero = 0;
+	struct fault_stamp *stamp = bpf_map_lookup_elem(&fault_stamps, &zero);
+
+	if (stamp) {
+		stamp->tid = (__u32)bpf_get_current_pid_tgid();
+		stamp->ns = bpf_ktime_get_ns();
+	}
+	return 0;
+}
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(bad_exited, struct task_struct *task)

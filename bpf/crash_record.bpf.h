@@ -18,76 +18,80 @@ struct {
 	__uint(max_entries, 4096);
 } crash_ring SEC(".maps");
 
-/* A path is written from its end; the second half is room for the last component. */
-struct path_scratch {
-	char text[CRASH_EXE_BYTES + COMPONENT_BYTES];
+/* A path in the making, from its end: components go before what is at text[at]. It is all in memory so that the verifier sees the
+ * same state after each component. */
+struct path_walk {
+	struct dentry *dentry;
+	struct mount *mount;
+	__u32 at;
+	__u32 done;
+	char text[CRASH_EXE_BYTES + COMPONENT_BYTES]; /* the end is room for what the verifier thinks possible */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct path_scratch);
-} path_scratch SEC(".maps");
+	__type(value, struct path_walk);
+} path_walks SEC(".maps");
 
-/* Puts a component and its slash before what is at `at`; the new beginning, or 0 if there is no room. */
-static __always_inline __u32 path_prepend(struct path_scratch *scratch, __u32 at, struct dentry *dentry)
+/* False if there is no room. */
+static __always_inline bool path_prepend(struct path_walk *w, struct dentry *dentry)
 {
-	__u32 len = BPF_CORE_READ(dentry, d_name.len);
+	__u32 len = BPF_CORE_READ(dentry, d_name.len), at = w->at;
 	const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
 
 	if (len >= COMPONENT_BYTES || len + 1 >= at)
-		return 0;
+		return false;
 	at -= len;
-	bpf_probe_read_kernel(&scratch->text[at & (CRASH_EXE_BYTES - 1)], len & (COMPONENT_BYTES - 1), name);
+	bpf_probe_read_kernel(&w->text[at & (CRASH_EXE_BYTES - 1)], len & (COMPONENT_BYTES - 1), name);
 	at -= 1;
-	scratch->text[at & (CRASH_EXE_BYTES - 1)] = '/';
-	return at;
+	w->text[at & (CRASH_EXE_BYTES - 1)] = '/';
+	w->at = at;
+	return true;
 }
 
-static __noinline int read_exe(struct crash_event *e)
+/* One component, or out of one mount. */
+static __always_inline void path_step(struct path_walk *w)
 {
-	__u32 zero = 0, at = CRASH_EXE_BYTES - 1, before;
+	struct dentry *dentry = w->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
+	struct mount *mount = w->mount, *above;
+
+	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
+		above = BPF_CORE_READ(mount, mnt_parent);
+		w->done = above == mount || !above;
+		w->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+		w->mount = above;
+		return;
+	}
+	if (!path_prepend(w, dentry))
+		w->dentry = NULL;
+	else
+		w->dentry = parent;
+}
+
+static __always_inline void read_exe(struct crash_event *e)
+{
+	__u32 zero = 0;
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	struct file *file = BPF_CORE_READ(task, mm, exe_file);
-	struct path_scratch *scratch = bpf_map_lookup_elem(&path_scratch, &zero);
-	struct dentry *dentry, *parent;
+	struct path_walk *w = bpf_map_lookup_elem(&path_walks, &zero);
 	struct vfsmount *vfsmount;
-	struct mount *mount, *above;
 
-	if (!e)
-		return 0;
 	e->exe[0] = '\0';
-	if (!scratch || !file)
-		return 0;
-	scratch->text[at] = '\0';
-	dentry = BPF_CORE_READ(file, f_path.dentry);
+	if (!w || !file)
+		return;
 	vfsmount = BPF_CORE_READ(file, f_path.mnt);
-	mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
-	for (int i = 0; i < PATH_COMPONENTS; i++) {
-		parent = BPF_CORE_READ(dentry, d_parent);
-		if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
-			above = BPF_CORE_READ(mount, mnt_parent);
-			if (above == mount || !above) {
-				bpf_probe_read_kernel_str(e->exe, sizeof(e->exe),
-							  &scratch->text[at & (CRASH_EXE_BYTES - 1)]);
-				return 0;
-			}
-			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
-			mount = above;
-			continue;
-		}
-		before = at;
-		at = path_prepend(scratch, at, dentry);
-		if (at == 0) {
-			at = before;
-			break;
-		}
-		dentry = parent;
-	}
-	e->flags |= CRASH_EXE_CUT;
-	bpf_probe_read_kernel_str(e->exe, sizeof(e->exe), &scratch->text[at & (CRASH_EXE_BYTES - 1)]);
-	return 0;
+	w->dentry = BPF_CORE_READ(file, f_path.dentry);
+	w->mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
+	w->done = 0;
+	w->at = CRASH_EXE_BYTES - 1;
+	w->text[CRASH_EXE_BYTES - 1] = '\0';
+	for (int i = 0; i < PATH_COMPONENTS && !w->done && w->dentry; i++)
+		path_step(w);
+	if (!w->done)
+		e->flags |= CRASH_EXE_CUT;
+	bpf_probe_read_kernel_str(e->exe, sizeof(e->exe), &w->text[w->at & (CRASH_EXE_BYTES - 1)]);
 }
 
 /* enum of the kernel's struct bpf_stack_build_id, which a frame of the record is laid out like. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Page faults and bad accesses as records, one each, for `faultctl trace`: filtered, then limited per CPU, so that a storm costs a
- * comparison and a clock reading per fault and no more. What the limit leaves out and what the ring has no room for is counted.
+ * Page faults and bad accesses as records, one each, for `faultctl trace`: filtered, then limited per CPU, so that a
+ * storm costs a comparison and a clock reading per fault and no more. What the limit leaves out and what the ring has
+ * no room for is counted.
  *
  * No program here reads user memory: such a read could fault and be seen by itself.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What bpf/trace.bpf.c and `faultctl trace` agree on. Both come from one build and live in one process, so there is no version.
+ * What bpf/trace.bpf.c and `faultctl trace` agree on. Both come from one build and live in one process, so there is no
+ * version.
  */
 #pragma once
 
@@ -33,8 +34,8 @@ struct trace_record {
 	__u32 outcome;       /* TRACE_BAD: enum bad_outcome */
 	__u64 module_offset; /* of ip in the file */
 	char comm[TRACE_COMM_BYTES];
-	char module
-	    [TRACE_MODULE_BYTES]; /* the last component of the file's name, perhaps cut; "" for a mapping without file */
+	/* The last component of the file's name, perhaps cut; "" for a mapping without file. */
+	char module[TRACE_MODULE_BYTES];
 };
 
 /* Map trace_cpus: one per CPU. The two kinds have a limit of their own each, so that neither crowds the other out. */

@@ -58,6 +58,15 @@ struct fault_code {
 	bool known; /* it belongs to an access of memory: a page fault or a general protection fault */
 };
 
+static __always_inline bool fault_is_page_fault(const struct fault_code *f)
+{
+#if defined(__TARGET_ARCH_x86)
+	return f->trap == 14;
+#else
+	return f->known;
+#endif
+}
+
 /* Of the fault that the current task took last. */
 static __always_inline struct fault_code last_fault_code(void)
 {

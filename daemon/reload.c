@@ -35,6 +35,9 @@ static void keep_until_restart(const struct config *old, struct config *fresh)
 	    {"cgroups.memory", old->cgroups.memory_bytes != fresh->cgroups.memory_bytes},
 	    {"cgroups.hierarchy", old->cgroups.hierarchy != fresh->cgroups.hierarchy},
 	    {"probes.page_faults", old->probes.page_faults != fresh->probes.page_faults},
+	    {"probes.bad_access", old->probes.bad_access != fresh->probes.bad_access},
+	    {"bad_access.also", old->bad_access.also != fresh->bad_access.also},
+	    {"bad_access.latency", old->bad_access.latency != fresh->bad_access.latency},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
@@ -44,7 +47,9 @@ static void keep_until_restart(const struct config *old, struct config *fresh)
 	fresh->cgroups.max = old->cgroups.max;
 	fresh->cgroups.memory_bytes = old->cgroups.memory_bytes;
 	fresh->cgroups.hierarchy = old->cgroups.hierarchy;
-	fresh->probes.page_faults = old->probes.page_faults;
+	fresh->probes = old->probes;
+	fresh->bad_access.also = old->bad_access.also;
+	fresh->bad_access.latency = old->bad_access.latency;
 }
 
 /* "" for unix sockets, systemd's, and any free port. */
@@ -138,6 +143,18 @@ static void change_ship(struct pipeline *p, const struct config *fresh, struct s
 	p->self.drop_queue_full += dropped;
 }
 
+static void change_crashes(struct pipeline *p, struct config *fresh)
+{
+	int r = crashes_configure(p->crashes, fresh);
+
+	if (r < 0) {
+		log_error_errno(r, "bad_access.history cannot be changed (%s), ignoring: the old one stays",
+				strerror(-r));
+		fresh->bad_access.history = p->config->bad_access.history;
+	}
+	announce_configure(p->announce, fresh);
+}
+
 /* What can fail comes first. Takes over `fresh` only if it succeeds; else nothing has changed. */
 static int apply(struct pipeline *p, struct config *fresh)
 {
@@ -159,6 +176,7 @@ static int apply(struct pipeline *p, struct config *fresh)
 		return r;
 	}
 	change_windows(p, fresh);
+	change_crashes(p, fresh);
 	census_set_filter(p->census, filter, clock_monotonic_ns());
 	change_ship(p, fresh, ship);
 	aggregate_set_sinks(p->aggregate, pipeline_sinks(fresh));

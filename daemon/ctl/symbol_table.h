@@ -26,8 +26,8 @@ struct symbol_table {
 
 void symbol_table_done(struct symbol_table *t);
 
-/* `size` 0: up to the next symbol. `name` is copied with `len` bytes and a NUL behind them; it may hold NULs. Addresses in 32-bit
- * and 64-bit spaces alike. Fails silently, symbol_table_sort() tells. */
+/* `size` 0: up to the next symbol. `name` is copied with `len` bytes and a NUL behind them; it may hold NULs.
+ * Addresses in 32-bit and 64-bit spaces alike. Fails silently, symbol_table_sort() tells. */
 void symbol_table_add(struct symbol_table *t, uint64_t begin, uint64_t size, unsigned rank, const char *name,
 		      size_t len);
 /* To be called after the last addition and before the first question. 0 or -ENOMEM. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where an instruction is: function and file of an address in a process or in the kernel. What was read is kept within bounds
- * (processes, files, bytes), so a long trace does not grow.
+ * Where an instruction is: function and file of an address in a process or in the kernel. What was read is kept within
+ * bounds (processes, files, bytes), so a long trace does not grow.
  *
- * Reads /proc, and the files that processes have mapped; not files of file systems that another host or a process serves (NFS,
- * FUSE, ...): those could keep us waiting, so addresses in them are told by file and offset.
+ * Reads /proc, and the files that processes have mapped; not files of file systems that another host or a process
+ * serves (NFS, FUSE, ...): those could keep us waiting, so addresses in them are told by file and offset.
  */
 #pragma once
 
@@ -21,8 +21,9 @@ struct symbol_place {
 	bool has_offset;
 };
 
-/* What the kernel said about the mapping at the instant of the event: the last component of the file's name, perhaps cut, "" for
- * none, and the offset of ip in the file. It is right when the process is gone or has mapped something else since. */
+/* What the kernel said about the mapping at the instant of the event: the last component of the file's name,
+ * perhaps cut, "" for none, and the offset of ip in the file. It is right when the process is gone or has mapped
+ * something else since. */
 struct symbol_hint {
 	const char *module;
 	uint64_t offset;
@@ -33,8 +34,8 @@ int symbols_new(const char *proc, struct symbols **ret);
 /* Accepts NULL, returns NULL. */
 struct symbols *symbols_free(struct symbols *s);
 
-/* The place of `ip` in process `tgid`. `hint` may be NULL: then what was read of the process within the last second is taken as it
- * is. Strings are valid until the next call. */
+/* The place of `ip` in process `tgid`. `hint` may be NULL: then what was read of the process within the last second
+ * is taken as it is. Strings are valid until the next call. */
 void symbols_user(struct symbols *s, uint32_t tgid, uint64_t ip, const struct symbol_hint *hint, uint64_t now_ns,
 		  struct symbol_place *ret);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Function names of an ELF file. The only file that sees libelf. The file may be anybody's: what it claims about itself is bounded.
+ * Function names of an ELF file. The only file that sees libelf. The file may be anybody's: what it claims about
+ * itself is bounded.
  */
 #pragma once
 
@@ -9,8 +10,8 @@
 
 struct elf_symbols;
 
-/* Reads .symtab, or .dynsym where there is no .symtab, with pread(2); `fd` stays the caller's and is not needed afterwards.
- * -ENOENT if the file has no symbols or is no ELF file, -EFBIG if it has too many, -ENOMEM. */
+/* Reads .symtab, or .dynsym where there is no .symtab, with pread(2); `fd` stays the caller's and is not needed
+ * afterwards. -ENOENT if the file has no symbols or is no ELF file, -EFBIG if it has too many, -ENOMEM. */
 int elf_symbols_read(int fd, struct elf_symbols **ret);
 /* Accepts NULL, returns NULL. */
 struct elf_symbols *elf_symbols_free(struct elf_symbols *s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * faultctl trace: options and the loop. One poll waits for records, for room on standard output, for signals and for the end of the
- * process that is traced; nothing blocks but a write that poll called possible.
+ * faultctl trace: options and the loop. One poll waits for records, for room on standard output, for signals and for
+ * the end of the process that is traced; nothing blocks but a write that poll called possible.
  */
 #include <errno.h>
 #include <fcntl.h>

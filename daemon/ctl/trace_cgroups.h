@@ -16,8 +16,8 @@ struct trace_cgroups_ops {
 	void *userdata;
 };
 
-/* `glob` as the configuration's (daemon/base/glob.h), NULL: all are wanted, only names are asked for. `mountinfo` tells where the
- * hierarchy is. -ENOENT if it is mounted nowhere, -ENOMEM, -errno. */
+/* `glob` as the configuration's (daemon/base/glob.h), NULL: all are wanted, only names are asked for. `mountinfo`
+ * tells where the hierarchy is. -ENOENT if it is mounted nowhere, -ENOMEM, -errno. */
 int trace_cgroups_new(const char *mountinfo, const char *glob, const struct trace_cgroups_ops *ops,
 		      struct trace_cgroups **ret);
 struct trace_cgroups *trace_cgroups_free(struct trace_cgroups *c);

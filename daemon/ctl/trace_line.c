@@ -73,50 +73,39 @@ static void meaning_x86(uint32_t mode, uint64_t code, struct trace_meaning *m)
 	}
 }
 
-/* ESR_EL1, see the Arm Architecture Reference Manual, "ISS encoding for an exception from a Data Abort" and "... an Instruction
- * Abort". */
-#define ESR_EC(esr) ((unsigned)((esr) >> 26) & 0x3fu)
-#define ESR_EC_IABT_LOW 0x20u
-#define ESR_EC_IABT_CUR 0x21u
-#define ESR_EC_DABT_LOW 0x24u
-#define ESR_EC_DABT_CUR 0x25u
-#define ESR_FSC(esr) ((unsigned)(esr)&0x3fu)
-#define ESR_WNR (UINT64_C(1) << 6)
+/* More of ESR_EL1: the Arm Architecture Reference Manual, "ISS encoding for an exception from a Data Abort". */
 #define ESR_S1PTW (UINT64_C(1) << 7)
-#define ESR_CM (UINT64_C(1) << 8)
 #define ESR_EA (UINT64_C(1) << 9)
 #define ESR_FNV (UINT64_C(1) << 10)
 #define ESR_DIRTY (UINT64_C(1) << 37)
 #define ESR_OVERLAY (UINT64_C(1) << 38)
-#define ESR_GCS (UINT64_C(1) << 40)
 #define ESR_TAG_ACCESS (UINT64_C(1) << 41)
 
 /* Fault status codes: runs of them differ in the level of the translation table. */
 static const struct fsc_name {
 	unsigned first, last;
 	int level; /* of the first one; NO_LEVEL: it has none */
-	uint32_t kind;
 	const char *name;
 } fsc_names[] = {
 #define NO_LEVEL 9
-    {0x00, 0x03, 0, FAULT_OTHER, "ADDRESS_SIZE"},
-    {0x04, 0x07, 0, FAULT_MISSING, "TRANSLATION"},
-    {0x08, 0x0b, 0, FAULT_OTHER, "ACCESS_FLAG"},
-    {0x0c, 0x0f, 0, FAULT_PROTECTION, "PERMISSION"},
-    {0x10, 0x10, NO_LEVEL, FAULT_OTHER, "EXTERNAL_ABORT"},
-    {0x11, 0x11, NO_LEVEL, FAULT_OTHER, "TAG_CHECK"},
-    {0x13, 0x13, -1, FAULT_OTHER, "EXTERNAL_ABORT_ON_WALK"},
-    {0x14, 0x17, 0, FAULT_OTHER, "EXTERNAL_ABORT_ON_WALK"},
-    {0x18, 0x18, NO_LEVEL, FAULT_OTHER, "PARITY"},
-    {0x1b, 0x1b, -1, FAULT_OTHER, "PARITY_ON_WALK"},
-    {0x1c, 0x1f, 0, FAULT_OTHER, "PARITY_ON_WALK"},
-    {0x21, 0x21, NO_LEVEL, FAULT_OTHER, "ALIGNMENT"},
-    {0x29, 0x29, -1, FAULT_OTHER, "ADDRESS_SIZE"},
-    {0x2b, 0x2b, -1, FAULT_MISSING, "TRANSLATION"},
-    {0x30, 0x30, NO_LEVEL, FAULT_OTHER, "TLB_CONFLICT"},
-    {0x31, 0x31, NO_LEVEL, FAULT_OTHER, "ATOMIC_UPDATE"},
-    {0x34, 0x34, NO_LEVEL, FAULT_OTHER, "LOCKDOWN"},
-    {0x35, 0x35, NO_LEVEL, FAULT_OTHER, "EXCLUSIVE_OR_ATOMIC"},
+    {0x00, 0x03, 0, "ADDRESS_SIZE"},
+    {0x04, 0x07, 0, "TRANSLATION"},
+    {0x08, 0x0b, 0, "ACCESS_FLAG"},
+    {0x0c, 0x0f, 0, "PERMISSION"},
+    {0x10, 0x10, NO_LEVEL, "EXTERNAL_ABORT"},
+    {0x11, 0x11, NO_LEVEL, "TAG_CHECK"},
+    {0x13, 0x13, -1, "EXTERNAL_ABORT_ON_WALK"},
+    {0x14, 0x17, 0, "EXTERNAL_ABORT_ON_WALK"},
+    {0x18, 0x18, NO_LEVEL, "PARITY"},
+    {0x1b, 0x1b, -1, "PARITY_ON_WALK"},
+    {0x1c, 0x1f, 0, "PARITY_ON_WALK"},
+    {0x21, 0x21, NO_LEVEL, "ALIGNMENT"},
+    {0x29, 0x29, -1, "ADDRESS_SIZE"},
+    {0x2b, 0x2b, -1, "TRANSLATION"},
+    {0x30, 0x30, NO_LEVEL, "TLB_CONFLICT"},
+    {0x31, 0x31, NO_LEVEL, "ATOMIC_UPDATE"},
+    {0x34, 0x34, NO_LEVEL, "LOCKDOWN"},
+    {0x35, 0x35, NO_LEVEL, "EXCLUSIVE_OR_ATOMIC"},
 };
 
 static const struct fsc_name *find_fsc(unsigned fsc)
@@ -141,22 +130,11 @@ static void add_fsc(struct trace_meaning *m, unsigned fsc)
 	add_detail(m, text);
 }
 
-/* WnR is not defined for instruction aborts, and set for cache maintenance, which writes nothing (the kernel calls that a read). */
-static uint32_t access_arm64(uint64_t esr)
-{
-	unsigned ec = ESR_EC(esr);
-
-	if (ec == ESR_EC_IABT_LOW || ec == ESR_EC_IABT_CUR)
-		return FAULT_EXEC;
-	if (esr & ESR_GCS)
-		return FAULT_WRITE;
-	return esr & ESR_WNR && !(esr & ESR_CM) ? FAULT_WRITE : FAULT_READ;
-}
-
 static void meaning_arm64(uint32_t mode, uint64_t esr, struct trace_meaning *m)
 {
 	static const struct bit_name of_data[] = {
-	    {ESR_WNR, "WNR"}, {ESR_CM, "CM"}, {ESR_GCS, "GCS"}, {ESR_TAG_ACCESS, "TAG_ACCESS"}, {ESR_DIRTY, "DIRTY"},
+	    {ARM64_ESR_WNR, "WNR"},         {ARM64_ESR_CM, "CM"}, {ARM64_ESR_GCS, "GCS"},
+	    {ESR_TAG_ACCESS, "TAG_ACCESS"}, {ESR_DIRTY, "DIRTY"},
 	};
 	static const struct bit_name of_both[] = {
 	    {ESR_S1PTW, "S1PTW"},
@@ -164,24 +142,23 @@ static void meaning_arm64(uint32_t mode, uint64_t esr, struct trace_meaning *m)
 	    {ESR_FNV, "FNV"},
 	    {ESR_OVERLAY, "OVERLAY"},
 	};
-	unsigned ec = ESR_EC(esr);
-	bool data = ec == ESR_EC_DABT_LOW || ec == ESR_EC_DABT_CUR;
-	const struct fsc_name *fsc = find_fsc(ESR_FSC(esr));
+	unsigned ec = ARM64_ESR_EC(esr);
+	bool data = ec == ARM64_EC_DATA_USER || ec == ARM64_EC_DATA_KERNEL;
 	char text[24];
 
-	if (!data && ec != ESR_EC_IABT_LOW && ec != ESR_EC_IABT_CUR) {
-		/* No abort: its other bits have another meaning. */
+	if (!fault_is_arm64_abort(esr)) {
+		/* Its other bits have another meaning. */
 		name_class(m, FAULT_CLASS_MODE_ONLY(mode));
 		snprintf(text, sizeof(text), "EC_0x%02x", ec);
 		add_detail(m, text);
 		return;
 	}
-	name_class(m, FAULT_CLASS(mode, access_arm64(esr), fsc ? fsc->kind : FAULT_OTHER));
+	name_class(m, fault_class_arm64(mode, esr));
 	add_detail(m, data ? "DATA_ABORT" : "INSTRUCTION_ABORT");
 	if (data)
 		add_bits(m, esr, of_data, ARRAY_SIZE(of_data));
 	add_bits(m, esr, of_both, ARRAY_SIZE(of_both));
-	add_fsc(m, ESR_FSC(esr));
+	add_fsc(m, ARM64_ESR_FSC(esr));
 }
 
 void trace_meaning(enum trace_arch arch, uint32_t mode, uint64_t error_code, struct trace_meaning *ret)
@@ -222,7 +199,8 @@ static void add_text(struct strbuf *out, const char *s, size_t len)
 	}
 }
 
-/* JSON has no words for characters beyond the basic plane but surrogates; those are not harmful to a parser and stay. */
+/* JSON has no words for characters beyond the basic plane but surrogates; those are not harmful to a parser and
+ * stay. */
 static void add_json(struct strbuf *out, const char *s, size_t len)
 {
 	strbuf_addc(out, '"');

@@ -21,12 +21,12 @@ struct trace_meaning {
 	char details[TRACE_DETAILS_BYTES]; /* names of the bits and fields, "PROT|WRITE|USER"; "" if none is set */
 };
 
-/* `mode` (enum fault_mode) is where the fault was taken, which the code alone does not tell on every architecture. Any code is
- * good. x86: the page-fault error code; arm64: ESR_EL1. */
+/* `mode` (enum fault_mode) is where the fault was taken, which the code alone does not tell on every architecture.
+ * Any code is good. x86: the page-fault error code; arm64: ESR_EL1. */
 void trace_meaning(enum trace_arch arch, uint32_t mode, uint64_t error_code, struct trace_meaning *ret);
 
-/* Append a line with its line end. `cgroup` is a path or NULL: not shown. Control characters and invalid UTF-8 of names are shown
- * as \xNN in text, as JSON wants them (invalid bytes as U+FFFD) in JSON. */
+/* Append a line with its line end. `cgroup` is a path or NULL: not shown. Control characters and invalid UTF-8 of
+ * names are shown as \xNN in text, as JSON wants them (invalid bytes as U+FFFD) in JSON. */
 void trace_line_text(struct strbuf *out, enum trace_arch arch, const struct trace_record *r,
 		     const struct symbol_place *place, const char *cgroup);
 void trace_line_json(struct strbuf *out, enum trace_arch arch, const struct trace_record *r,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Page faults and bad accesses as records, by BPF programs of their own that know nothing of the daemon's. Of `faultctl`, the only
- * file that sees libbpf. The programs go with the object.
+ * Page faults and bad accesses as records, by BPF programs of their own that know nothing of the daemon's. Of
+ * `faultctl`, the only file that sees libbpf. The programs go with the object.
  */
 #pragma once
 
@@ -46,8 +46,8 @@ int trace_probe_fd(const struct trace_probe *p);
 typedef void (*trace_record_fn)(const struct trace_record *record, void *userdata);
 int trace_probe_read(struct trace_probe *p, unsigned max, trace_record_fn record, void *userdata);
 
-/* Whether records of that cgroup are wanted. Those of cgroups without a verdict come with TRACE_CHECK_CGROUP. 0, -errno: -E2BIG if
- * there is no room for more verdicts. */
+/* Whether records of that cgroup are wanted. Those of cgroups without a verdict come with TRACE_CHECK_CGROUP. 0,
+ * -errno: -E2BIG if there is no room for more verdicts. */
 int trace_probe_cgroup(struct trace_probe *p, uint64_t id, bool wanted);
 void trace_probe_forget_cgroup(struct trace_probe *p, uint64_t id);
 

@@ -497,7 +497,8 @@ static void a_table_that_is_too_large_is_refused(void **state)
 	free(image.data);
 }
 
-/* Whatever the bytes of headers and symbols say: an answer or none, no access beyond what was read (the sanitizers watch). */
+/* Whatever the bytes of headers and symbols say: an answer or none, no access beyond what was read (the sanitizers
+ * watch). */
 static void damaged_files_do_no_harm(void **state)
 {
 	struct image good = read_exe();

@@ -58,7 +58,8 @@ static void x86_codes(void **state)
 	check_meanings(TRACE_X86, cases, ARRAY_SIZE(cases));
 }
 
-/* ESR_EL1 values that real machines reported for known accesses, and others put together after the Arm ARM (DDI 0487), D24.2.40. */
+/* ESR_EL1 values that real machines reported for known accesses, and others put together after the Arm ARM (DDI
+ * 0487), D24.2.40. */
 static void arm64_syndromes(void **state)
 {
 	static const struct meaning_case cases[] = {
