@@ -92,18 +92,24 @@ static __always_inline struct trace_cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&trace_cpus, &zero);
 }
 
-/* A bucket of tokens in one word: next_ns runs ahead of the clock by what was spent and has not come back yet. */
-static __always_inline bool within_limit(struct trace_cpu *cpu, __u32 type, __u64 now_ns)
+/* Whether the limit would let one more through. */
+static __always_inline bool has_allowance(const struct trace_cpu *cpu, __u32 type, __u64 now_ns)
 {
 	__u64 next = cpu->next_ns[type];
 
-	if (next < now_ns)
-		next = now_ns;
-	if (next + period_ns > now_ns + burst_ns) {
+	return (next < now_ns ? now_ns : next) + period_ns <= now_ns + burst_ns;
+}
+
+/* A bucket of tokens in one word: next_ns runs ahead of the clock by what was spent and has not come back yet. */
+static __always_inline bool within_limit(struct trace_cpu *cpu, __u32 type, __u64 now_ns)
+{
+	if (!has_allowance(cpu, type, now_ns)) {
 		__sync_fetch_and_add(&cpu->left_out[type], 1);
 		return false;
 	}
-	cpu->next_ns[type] = next + period_ns;
+	if (cpu->next_ns[type] < now_ns)
+		cpu->next_ns[type] = now_ns;
+	cpu->next_ns[type] += period_ns;
 	return true;
 }
 
@@ -141,6 +147,14 @@ struct found_map {
 	char name[TRACE_MODULE_BYTES];
 };
 
+/* Of signals between their making and their delivery, by thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct found_map);
+} trace_maps SEC(".maps");
+
 static long note_map(struct task_struct *task, struct vm_area_struct *vma, struct found_map *found)
 {
 	struct file *file = vma->vm_file;
@@ -153,17 +167,18 @@ static long note_map(struct task_struct *task, struct vm_area_struct *vma, struc
 
 /* The process may be gone when the reader looks, the one that crashed above all. Does not wait: if somebody changes the
  * mappings just now they stay unknown. */
-static __always_inline void read_map(struct trace_record *r)
+static __always_inline bool find_map(struct found_map *found)
 {
-	struct found_map found = {.ip = r->ip};
-
 	if (!with_map || !bpf_core_enum_value_exists(enum bpf_func_id___with, BPF_FUNC_find_vma___with))
-		return;
-	if (bpf_find_vma(bpf_get_current_task_btf(), r->ip, note_map, &found, 0))
-		return;
+		return false;
+	return bpf_find_vma(bpf_get_current_task_btf(), found->ip, note_map, found, 0) == 0;
+}
+
+static __always_inline void set_map(struct trace_record *r, const struct found_map *found)
+{
 	r->flags |= TRACE_HAS_MAP;
-	r->module_offset = found.offset;
-	__builtin_memcpy(r->module, found.name, sizeof(r->module));
+	r->module_offset = found->offset;
+	__builtin_memcpy(r->module, found->name, sizeof(r->module));
 }
 
 /* ---- page faults ---- */
@@ -183,8 +198,12 @@ static __always_inline int fault(__u32 mode, __u64 address, struct pt_regs *regs
 	r->address = address;
 	r->ip = ip_of(regs);
 	r->error_code = error_code;
-	if (mode == FAULT_USER)
-		read_map(r);
+	if (mode == FAULT_USER) {
+		struct found_map found = {.ip = r->ip};
+
+		if (find_map(&found))
+			set_map(r, &found);
+	}
 	bpf_ringbuf_submit(r, 0);
 	return 0;
 }
@@ -202,6 +221,8 @@ int BPF_PROG(trace_kernel, unsigned long address, struct pt_regs *regs, unsigned
 }
 
 /* ---- bad accesses ---- */
+
+static const __u32 signals = 1u << BAD_SEGV | 1u << BAD_BUS | 1u << BAD_ILL | 1u << BAD_FPE;
 
 static __always_inline int code_of(struct kernel_siginfo *info)
 {
@@ -238,10 +259,42 @@ static __always_inline bool has_effect(const void *handler)
 	return handler != SIG_IGN && !(handler == SIG_DFL && task->signal->flags & UNKILLABLE);
 }
 
+/* The mapping is looked up when the signal is made, not when it is delivered: the kernel lends the means (to release
+ * the lock of the mappings with interrupts off) to one program at a time, until interrupts are on again, and at the
+ * delivery the daemon needs them for the stack of a crash. */
+SEC("tp_btf/signal_generate")
+int BPF_PROG(trace_made, int sig, struct kernel_siginfo *info, struct task_struct *task, int group, int result)
+{
+	struct found_map found = {0};
+	struct trace_cpu *cpu = this_cpu();
+	struct subject s = {0};
+
+	/* Results other than 0 (delivered) and 4 (delivered without info): it was ignored, or one like it waits already. */
+	if (!(signals & 1u << bad_signal_of(sig)) || (result != 0 && result != 4) || !wanted(&s))
+		return 0;
+	if ((__u32)task->pid != s.tid || !cpu || !has_allowance(cpu, TRACE_BAD, bpf_ktime_get_ns()))
+		return 0;
+	found.ip = user_place().ip;
+	if (find_map(&found))
+		bpf_map_update_elem(&trace_maps, &s.tid, &found, BPF_ANY);
+	return 0;
+}
+
+static __always_inline void take_map(struct trace_record *r)
+{
+	struct found_map *found = bpf_map_lookup_elem(&trace_maps, &r->tid);
+	__u32 tid = r->tid;
+
+	if (!found)
+		return;
+	if (found->ip == r->ip)
+		set_map(r, found);
+	bpf_map_delete_elem(&trace_maps, &tid);
+}
+
 SEC("tp_btf/signal_deliver")
 int BPF_PROG(trace_bad, int sig, struct kernel_siginfo *info, struct k_sigaction *action)
 {
-	const __u32 signals = 1u << BAD_SEGV | 1u << BAD_BUS | 1u << BAD_ILL | 1u << BAD_FPE;
 	__u32 signal = bad_signal_of(sig);
 	void *handler = action->sa.sa_handler;
 	struct subject s = {0};
@@ -266,7 +319,7 @@ int BPF_PROG(trace_bad, int sig, struct kernel_siginfo *info, struct k_sigaction
 		r->address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
 		read_error_code(r, signal);
 	}
-	read_map(r);
+	take_map(r);
 	bpf_ringbuf_submit(r, 0);
 	return 0;
 }

@@ -137,6 +137,7 @@ static int load(struct trace_probe *p, const struct trace_probe_options *o, bool
 		return -errno;
 	set_filters(p, o);
 	p->bpf->rodata->with_map = with_map;
+	bpf_program__set_autoload(p->bpf->progs.trace_made, o->bad && with_map);
 	r = bpf_map__set_max_entries(p->bpf->maps.trace_ring, ring_bytes(p->cpus));
 	/* The table of verdicts is made as it is filled; without a filter it stays empty. */
 	return r < 0 ? r : trace_bpf__load(p->bpf);
