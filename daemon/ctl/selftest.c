@@ -19,15 +19,18 @@
 #include "daemon/exit.h"
 
 /* The counters are said to be up to date: what is not there by then does not come. */
-#define COUNT_TRIES 10
+#define COUNT_TRIES 6
 #define COUNT_PAUSE_NS 100000000
 
 #define CASES_MAX 128
+#define LIMIT_SECONDS 20
+#define LIMIT_SECONDS_MAX 3600
 #define LOCKS_ROW "bad-access-acceleration"
 
 struct session {
 	const char *socket; /* NULL: the daemon is not asked */
 	bool json, list;
+	int limit_seconds; /* for each process */
 	const struct selftest_case *chosen[CASES_MAX];
 	size_t n_chosen;
 	struct selftest_runner runner;
@@ -294,7 +297,7 @@ static int prepare_and_run(struct session *s)
 
 static int run_session(struct session *s)
 {
-	int r = selftest_runner_init(&s->runner), interrupted;
+	int r = selftest_runner_init(s->limit_seconds * 1000, &s->runner), interrupted;
 
 	if (r < 0) {
 		fprintf(stderr, "faultctl: cannot run processes: %s\n", strerror(-r));
@@ -331,17 +334,18 @@ static void print_help(void)
 	       "faultd-selftest-*, and\n"
 	       "the kernel's log may name some of the processes. No cores are left.\n"
 	       "\n"
-	       "      --socket PATH  the daemon's control socket (default " CTL_SOCKET_DEFAULT ")\n"
-	       "      --no-daemon    only check what the kernel does\n"
-	       "      --case NAME    only this one; may be given several times\n"
-	       "      --list         name the cases and what they have to come to\n"
-	       "      --json         one JSON object a row\n"
+	       "      --socket PATH    the daemon's control socket (default " CTL_SOCKET_DEFAULT ")\n"
+	       "      --no-daemon      only check what the kernel does\n"
+	       "      --case NAME      only this one; may be given several times\n"
+	       "      --limit SECONDS  time that each process has (default %d)\n"
+	       "      --list           name the cases and what they have to come to\n"
+	       "      --json           one JSON object a row\n"
 	       "  -h, --help\n"
 	       "\n"
 	       "Exit codes: 0 cases passed and none failed; %d a case failed; %d wrong command line; %d all were "
 	       "skipped, or the\n"
 	       "daemon counts no bad accesses; %d no daemon answers; %d no permission to ask it.\n",
-	       FAULTD_FAILED, FAULTD_USAGE, FAULTD_NO_SUPPORT, FAULTD_NO_RESOURCE, FAULTD_NO_PERMISSION);
+	       LIMIT_SECONDS, FAULTD_FAILED, FAULTD_USAGE, FAULTD_NO_SUPPORT, FAULTD_NO_RESOURCE, FAULTD_NO_PERMISSION);
 }
 
 static int choose(struct session *s, const char *name)
@@ -356,28 +360,40 @@ static int choose(struct session *s, const char *name)
 	return FAULTD_OK;
 }
 
+static int set_limit(struct session *s, const char *text)
+{
+	char *end;
+	long seconds = strtol(text, &end, 10);
+
+	if (end == text || *end != '\0' || seconds < 1 || seconds > LIMIT_SECONDS_MAX) {
+		fprintf(stderr, "faultctl: --limit takes 1 to %d seconds, not '%s'\n", LIMIT_SECONDS_MAX, text);
+		return FAULTD_USAGE;
+	}
+	s->limit_seconds = (int)seconds;
+	return FAULTD_OK;
+}
+
 /* Returns the exit code, or -1 to go on. */
 static int parse_options(int argc, char **argv, struct session *s)
 {
 	static const struct option options[] = {
-	    {"socket", required_argument, NULL, 's'},
-	    {"no-daemon", no_argument, NULL, 'n'},
-	    {"case", required_argument, NULL, 'c'},
-	    {"list", no_argument, NULL, 'l'},
-	    {"json", no_argument, NULL, 'j'},
-	    {"help", no_argument, NULL, 'h'},
-	    {0},
+	    {"socket", required_argument, NULL, 's'}, {"no-daemon", no_argument, NULL, 'n'},
+	    {"limit", required_argument, NULL, 't'},  {"case", required_argument, NULL, 'c'},
+	    {"list", no_argument, NULL, 'l'},         {"json", no_argument, NULL, 'j'},
+	    {"help", no_argument, NULL, 'h'},         {0},
 	};
 	bool no_daemon = false;
 	int o;
 
+	s->limit_seconds = LIMIT_SECONDS;
 	s->socket = CTL_SOCKET_DEFAULT;
 	while ((o = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
 		if (o == 'h') {
 			print_help();
 			return FAULTD_OK;
 		}
-		if (o == '?' || (o == 'c' && choose(s, optarg) != FAULTD_OK))
+		if (o == '?' || (o == 'c' && choose(s, optarg) != FAULTD_OK) ||
+		    (o == 't' && set_limit(s, optarg) != FAULTD_OK))
 			return FAULTD_USAGE;
 		s->socket = o == 's' ? optarg : s->socket;
 		no_daemon |= o == 'n';

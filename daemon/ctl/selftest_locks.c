@@ -24,16 +24,18 @@ static uint64_t event_id(struct witness *w)
 {
 	static const char *const files[] = {"/sys/kernel/tracing/" EVENT, "/sys/kernel/debug/tracing/" EVENT};
 	char text[32] = "";
+	int error = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		int fd auto_close = open(files[i], O_RDONLY | O_CLOEXEC);
 		if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
 			return strtoull(text, NULL, 10);
+		error = error == EACCES ? error : errno;
 	}
 	witness_skip(w,
 		     "no tracepoint mmap_lock:mmap_lock_acquire_returned (%s: %s); it needs tracefs at "
 		     "/sys/kernel/tracing",
-		     files[0], strerror(errno));
+		     files[0], strerror(error));
 }
 
 static int open_counter(struct witness *w)

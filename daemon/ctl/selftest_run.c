@@ -17,13 +17,11 @@
 #include "daemon/base/cleanup.h"
 #include "daemon/ctl/selftest_child.h"
 
-#define LIMIT_MS 20000
-
 static const int asks_to_end[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 /* A process begins with these as no program has touched them, whatever faultctl inherited. */
 static const int of_cases[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT, SIGUSR1, SIGCHLD};
 
-int selftest_runner_init(struct selftest_runner *ret)
+int selftest_runner_init(int limit_ms, struct selftest_runner *ret)
 {
 	struct witness *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	sigset_t set;
@@ -44,7 +42,7 @@ int selftest_runner_init(struct selftest_runner *ret)
 		(void)munmap(w, sizeof(*w));
 		return r;
 	}
-	*ret = (struct selftest_runner){.witness = w, .signals = fd};
+	*ret = (struct selftest_runner){.witness = w, .signals = fd, .limit_ms = limit_ms};
 	return 0;
 }
 
@@ -129,7 +127,7 @@ static void reap(pid_t pid, int *ret_status)
 static struct selftest_end wait_end(struct selftest_runner *r, const struct selftest_case *c, pid_t pid, int ready)
 {
 	struct pollfd fds[] = {{.fd = r->signals, .events = POLLIN}, {.fd = ready, .events = POLLIN}};
-	const int64_t end_ms = now_ms() + LIMIT_MS;
+	const int64_t end_ms = now_ms() + r->limit_ms;
 	struct selftest_end end = {0};
 	char byte;
 

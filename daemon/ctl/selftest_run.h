@@ -12,6 +12,7 @@
 struct selftest_runner {
 	struct witness *witness; /* shared with the processes */
 	int signals;             /* signalfd */
+	int limit_ms;            /* for each process */
 	int interrupted;         /* the signal that asks the runner to end; 0 if none did */
 };
 
@@ -22,7 +23,7 @@ struct selftest_end {
 };
 
 /* From now on SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGCHLD are taken by selftest_run() alone. 0 or -errno. */
-int selftest_runner_init(struct selftest_runner *ret);
+int selftest_runner_init(int limit_ms, struct selftest_runner *ret);
 void selftest_runner_done(struct selftest_runner *r);
 /* Takes what came meanwhile; true if the runner is to end. */
 bool selftest_interrupted(struct selftest_runner *r);

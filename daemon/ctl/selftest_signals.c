@@ -202,7 +202,20 @@ void body_vfork(struct witness *w)
 	witness_wait_death(w, pid, SIGSEGV);
 }
 
-/* The kernel drops what would end it by default, unless it is its own fault. */
+/* The kernel drops what would end it by default, unless it is its own fault: at once, or, blocked, when it would be delivered. */
+static _Noreturn void be_init(struct witness *w)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	if (raise(SIGSEGV) != 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0 || raise(SIGSEGV) != 0 ||
+	    sigprocmask(SIG_UNBLOCK, &set, NULL) < 0)
+		witness_problem(w, "raise: %s", strerror(errno));
+	touch_write(NULL);
+	_exit(0);
+}
+
 void body_container_init(struct witness *w)
 {
 	pid_t pid;
@@ -210,12 +223,8 @@ void body_container_init(struct witness *w)
 	if (unshare(CLONE_NEWPID) < 0)
 		witness_skip(w, "no pid namespace can be made (unshare: %s)", strerror(errno));
 	pid = witness_fork(w);
-	if (pid == 0) {
-		if (raise(SIGSEGV) != 0)
-			witness_problem(w, "raise: %s", strerror(errno));
-		touch_write(NULL);
-		_exit(0);
-	}
+	if (pid == 0)
+		be_init(w);
 	witness_wait_death(w, pid, SIGSEGV);
 }
 

@@ -40,10 +40,11 @@ const struct selftest_case selftest_cases[] = {
     ACCESS("past-eof", body_past_eof, "SIGBUS", "adrerr", "read past the end of a mapped file"),
     ACCESS("truncated", body_truncated, "SIGBUS", "adrerr", "read of a mapped file that was truncated"),
     ACCESS("userfaultfd", body_userfaultfd, "SIGBUS", "adrerr", "read of a page that a userfaultfd does not give"),
+    /* adrerr: of a kernel built without the handling of memory failures. */
     {.name = "memory-failure",
      .body = body_memory_failure,
      .signal = "SIGBUS",
-     .codes = "mceerr_ar",
+     .codes = "mceerr_ar|adrerr",
      .about = "read of a page that is marked as failed memory",
      .flags = SELFTEST_BOTH | SELFTEST_ON_REQUEST,
      .handled = 1,
