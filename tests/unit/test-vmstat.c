@@ -27,7 +27,8 @@ static void the_four_counters_are_read(void **state)
 {
 	struct vma_lock_stats v = {0};
 
-	write_file("nr_free_pages 12\nvma_lock_success 18446744073709551615\nvma_lock_abort 3\nvma_lock_retry 0\nvma_lock_miss 5\n"
+	write_file("nr_free_pages 12\nvma_lock_success 18446744073709551615\nvma_lock_abort 3\nvma_lock_retry "
+		   "0\nvma_lock_miss 5\n"
 		   "pgfault 99\n");
 	assert_int_equal(vmstat_vma_lock(path, &v), 0);
 	assert_true(v.success == UINT64_MAX);
