@@ -131,6 +131,7 @@ static void queue_snapshot(struct pipeline *p)
 	    .host_arch = p->host.arch,
 	};
 	struct otlp_batch *batches = NULL;
+	struct queue_dropped gave_way;
 	struct snapshot snapshot;
 	size_t n = 0, dropped = 0;
 	int r;
@@ -145,9 +146,9 @@ static void queue_snapshot(struct pipeline *p)
 	}
 	p->self.drop_too_large += dropped;
 	for (size_t i = 0; i < n; i++) {
-		r = queue_push(p->queue, take_ptr(batches[i].data), batches[i].size, batches[i].points, snapshot.now_ns,
-			       &dropped);
-		p->self.drop_queue_full += dropped;
+		r = queue_push(p->queue, QUEUE_METRICS, take_ptr(batches[i].data), batches[i].size, batches[i].points,
+			       snapshot.now_ns, &gave_way);
+		ship_count_dropped(&p->self, &gave_way);
 		if (r < 0)
 			log_debug("a batch found no room in the queue: %s", strerror(-r));
 	}
@@ -284,22 +285,17 @@ void pipeline_tell_addresses(const struct pipeline *p)
 
 int pipeline_make_ship(struct pipeline *p, const struct config *c, struct ship **ret)
 {
-	auto_free char *url = NULL;
 	struct ship_options options = {
+	    .endpoint = c->ship.endpoint,
 	    .timeout_ns = c->ship.timeout_ns,
 	    .gzip = c->ship.compression == CONFIG_COMPRESSION_GZIP,
 	    .headers = (const struct ship_header *)c->ship.headers,
 	    .n_headers = c->ship.n_headers,
 	    .user_agent = USER_AGENT,
 	};
-	int r;
 
 	if (!c->ship.endpoint[0])
 		return 0;
-	r = ship_url(c->ship.endpoint, &url);
-	if (r < 0)
-		return r;
-	options.endpoint = url;
 	return ship_new(p->event, &options, p->queue, &p->self, ret);
 }
 

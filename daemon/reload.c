@@ -133,14 +133,14 @@ static void change_windows(struct pipeline *p, struct config *fresh)
 /* A delivery under way goes on unless its destination changed; the phase stays unless the interval changed. */
 static void change_ship(struct pipeline *p, const struct config *fresh, struct ship *ship)
 {
-	size_t dropped = 0;
+	struct queue_dropped dropped;
 
 	if (!same_ship(p->config, fresh)) {
 		ship_free(p->ship);
 		p->ship = ship;
 	}
 	queue_set_max_bytes(p->queue, fresh->ship.queue_bytes, &dropped);
-	p->self.drop_queue_full += dropped;
+	ship_count_dropped(&p->self, &dropped);
 }
 
 /* What can fail comes first. Takes over `fresh` only if it succeeds; else nothing has changed. */

@@ -13,14 +13,18 @@ struct node {
 	uint8_t *data; /* what item.data shows, ours to free */
 };
 
-/* A singly linked list: batches come some times a minute, so nothing faster is needed. */
-struct queue {
+/* The batches of one kind. A singly linked list: batches come some times a minute, so nothing faster is needed. */
+struct line {
 	struct node *oldest, *newest;
+	bool held; /* the oldest is peeked: it may not give way */
+};
+
+struct queue {
+	struct line lines[QUEUE_KINDS]; /* in the order in which they give way */
 	size_t count;
 	uint64_t bytes;
 	uint64_t max_bytes;
 	uint64_t last_id;
-	bool held; /* the oldest is peeked: it may not give way */
 };
 
 int queue_new(uint64_t max_bytes, struct queue **ret)
@@ -40,116 +44,155 @@ static void free_node(struct node *n)
 	free(n);
 }
 
-struct queue *queue_free(struct queue *q)
+static void free_line(struct line *l)
 {
 	struct node *next;
 
-	if (!q)
-		return NULL;
-	for (struct node *n = q->oldest; n; n = next) {
+	for (struct node *n = l->oldest; n; n = next) {
 		next = n->next;
 		free_node(n);
 	}
+}
+
+struct queue *queue_free(struct queue *q)
+{
+	if (!q)
+		return NULL;
+	for (size_t kind = 0; kind < QUEUE_KINDS; kind++)
+		free_line(&q->lines[kind]);
 	free(q);
 	return NULL;
 }
 
-/* Takes the node behind `before` (NULL: the oldest) out of the list and frees it. */
-static void remove_after(struct queue *q, struct node *before)
+/* ---- giving way ---- */
+
+/* The oldest that may go. */
+static struct node *loose(const struct line *l)
 {
-	struct node *n = before ? before->next : q->oldest;
+	return l->held ? l->oldest->next : l->oldest;
+}
+
+/* Takes the node behind `before` (NULL: the oldest) out of the line and frees it. */
+static void remove_after(struct queue *q, struct line *l, struct node *before)
+{
+	struct node *n = before ? before->next : l->oldest;
 
 	if (before)
 		before->next = n->next;
 	else
-		q->oldest = n->next;
-	if (q->newest == n)
-		q->newest = before;
+		l->oldest = n->next;
+	if (l->newest == n)
+		l->newest = before;
 	q->count--;
 	q->bytes -= n->item.size;
 	free_node(n);
 }
 
-/* Drops the oldest that may go until no more than `bytes` remain or none may. Returns the data points lost. */
-static size_t shrink(struct queue *q, uint64_t bytes)
+/* Drops the oldest of the kinds up to `last` until no more than `bytes` remain or none may go. */
+static void shrink(struct queue *q, enum queue_kind last, uint64_t bytes, struct queue_dropped *dropped)
 {
-	struct node *before = q->held ? q->oldest : NULL;
-	size_t points = 0;
+	for (size_t kind = 0; kind <= last; kind++) {
+		struct line *l = &q->lines[kind];
+		struct node *n;
 
-	while (q->bytes > bytes && (before ? before->next : q->oldest)) {
-		points += (before ? before->next : q->oldest)->item.points;
-		remove_after(q, before);
+		while (q->bytes > bytes && (n = loose(l))) {
+			dropped->points[kind] += n->item.points;
+			remove_after(q, l, l->held ? l->oldest : NULL);
+		}
 	}
-	return points;
 }
 
-static uint64_t held_bytes(const struct queue *q)
+/* Bytes that would remain if all that may go for a batch of this kind went. */
+static uint64_t firm_bytes(const struct queue *q, enum queue_kind kind)
 {
-	return q->held ? q->oldest->item.size : 0;
+	uint64_t bytes = q->bytes;
+
+	for (size_t at = 0; at <= kind; at++)
+		for (const struct node *n = loose(&q->lines[at]); n; n = n->next)
+			bytes -= n->item.size;
+	return bytes;
 }
+
+/* ---- verbs ---- */
 
 static void append(struct queue *q, struct node *n)
 {
-	if (q->newest)
-		q->newest->next = n;
+	struct line *l = &q->lines[n->item.kind];
+
+	if (l->newest)
+		l->newest->next = n;
 	else
-		q->oldest = n;
-	q->newest = n;
+		l->oldest = n;
+	l->newest = n;
 	q->count++;
 	q->bytes += n->item.size;
 }
 
-int queue_push(struct queue *q, uint8_t *data, size_t size, size_t points, uint64_t now_ns, size_t *ret_dropped_points)
+int queue_push(struct queue *q, enum queue_kind kind, uint8_t *data, size_t size, size_t points, uint64_t now_ns,
+	       struct queue_dropped *ret_dropped)
 {
+	uint64_t firm = firm_bytes(q, kind);
 	auto_free uint8_t *owned = data;
 	struct node *n;
 
 	/* Whatever fails from here on loses this batch, and no other. */
-	*ret_dropped_points = points;
+	*ret_dropped = (struct queue_dropped){0};
+	ret_dropped->points[kind] = points;
 	if (size > q->max_bytes)
 		return -EFBIG;
 	/* A reload may have set the bound below what is being sent. */
-	if (held_bytes(q) > q->max_bytes || size > q->max_bytes - held_bytes(q))
+	if (firm > q->max_bytes || size > q->max_bytes - firm)
 		return -ENOSPC;
 	n = calloc(1, sizeof(*n));
 	if (!n)
 		return -ENOMEM;
 	n->data = take_ptr(owned);
 	n->item = (struct queue_item){
-	    .id = ++q->last_id, .data = n->data, .size = size, .points = points, .pushed_ns = now_ns};
-	*ret_dropped_points = shrink(q, q->max_bytes - size);
+	    .id = ++q->last_id, .kind = kind, .data = n->data, .size = size, .points = points, .pushed_ns = now_ns};
+	ret_dropped->points[kind] = 0;
+	shrink(q, kind, q->max_bytes - size, ret_dropped);
 	append(q, n);
 	return 0;
 }
 
-int queue_peek(struct queue *q, struct queue_item *ret)
+int queue_peek(struct queue *q, enum queue_kind kind, struct queue_item *ret)
 {
-	if (!q->oldest)
+	struct line *l = &q->lines[kind];
+
+	if (!l->oldest)
 		return -ENODATA;
-	q->held = true;
-	*ret = q->oldest->item;
+	l->held = true;
+	*ret = l->oldest->item;
 	return 0;
 }
 
-static bool is_oldest(const struct queue *q, uint64_t id)
+/* The line whose oldest is batch `id`; NULL if none. */
+static struct line *find(struct queue *q, uint64_t id)
 {
-	return q->oldest && q->oldest->item.id == id;
+	for (struct line *l = q->lines; l < q->lines + QUEUE_KINDS; l++)
+		if (l->oldest && l->oldest->item.id == id)
+			return l;
+	return NULL;
 }
 
 int queue_ack(struct queue *q, uint64_t id)
 {
-	if (!is_oldest(q, id))
+	struct line *l = find(q, id);
+
+	if (!l)
 		return -ENOENT;
-	remove_after(q, NULL);
-	q->held = false;
+	remove_after(q, l, NULL);
+	l->held = false;
 	return 0;
 }
 
 void queue_release(struct queue *q, uint64_t id)
 {
+	struct line *l = find(q, id);
+
 	/* If the bound was lowered meanwhile the batch goes with the next push, where its points are counted. */
-	if (is_oldest(q, id))
-		q->held = false;
+	if (l)
+		l->held = false;
 }
 
 size_t queue_count(const struct queue *q)
@@ -167,8 +210,9 @@ uint64_t queue_max_bytes(const struct queue *q)
 	return q->max_bytes;
 }
 
-void queue_set_max_bytes(struct queue *q, uint64_t max_bytes, size_t *ret_dropped_points)
+void queue_set_max_bytes(struct queue *q, uint64_t max_bytes, struct queue_dropped *ret_dropped)
 {
 	q->max_bytes = max_bytes;
-	*ret_dropped_points = shrink(q, max_bytes);
+	*ret_dropped = (struct queue_dropped){0};
+	shrink(q, QUEUE_LOGS, max_bytes, ret_dropped);
 }
