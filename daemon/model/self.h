@@ -65,7 +65,7 @@
 	M(ship_log_records, counter, "ship_log_records", NULL, "", "Crash records delivered to the collector as log records.") \
 	M(drop_log_queue_full, counter, "ship_dropped_log_records", "reason", "queue_full",                             \
 	  "Crash records that the collector never got, by reason. queue_full, rejected, too_large, partial: as for data points; " \
-	  "unsupported: the collector takes no log records (404, 405, 501); no_memory: could not be encoded.")         \
+	  "unsupported: the collector takes no log records (404, 405, 501; 400 until it took some); no_memory: could not be encoded.")         \
 	M(drop_log_rejected, counter, "ship_dropped_log_records", "reason", "rejected", "")                             \
 	M(drop_log_too_large, counter, "ship_dropped_log_records", "reason", "too_large", "")                           \
 	M(drop_log_partial, counter, "ship_dropped_log_records", "reason", "partial", "")                               \

@@ -35,6 +35,7 @@ struct lane {
 	char *url;
 	sd_event_source *retry_timer;
 	bool waiting;
+	bool taken; /* the receiver took a batch */
 	bool told_unsupported;
 	uint64_t failures; /* attempts in a row that ended in a retry */
 	struct ship_log log;
@@ -125,6 +126,7 @@ static void sent(struct lane *l, const struct ship_http_result *result)
 	*l->partial += refused;
 	s->self->ship_bytes += s->compressed ? l->packed_size : s->item.size;
 	forget_batch(l);
+	l->taken = true;
 	l->told_unsupported = false;
 	ship_log_success(&l->log, l->url);
 	if (refused || message[0])
@@ -159,8 +161,8 @@ static void unsupported(struct lane *l, const struct ship_http_result *result)
 	}
 	l->told_unsupported = true;
 	ship_log_failure(&l->log, ship_trouble_of(result->status), clock_monotonic_ns(),
-			 "%s takes no %s (HTTP %ld), ignoring: they are dropped and counted, metrics go on", l->url,
-			 l->noun, result->status);
+			 "%s takes no %s (HTTP %ld), ignoring: they are dropped and counted, metrics go on%s%s", l->url,
+			 l->noun, result->status, *result->text ? "; " : "", result->text);
 }
 
 static void send_uncompressed(struct lane *l)
@@ -179,7 +181,7 @@ static void settle(struct lane *l, const struct ship_http_result *result)
 {
 	char what[128];
 
-	switch (ship_outcome_of(l->kind, result->status, l->ship->compressed)) {
+	switch (ship_outcome_of(l->kind, result->status, l->ship->compressed, l->taken)) {
 	case SHIP_SENT:
 		sent(l, result);
 		return;

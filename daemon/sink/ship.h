@@ -13,8 +13,9 @@
  * - retry: 429, 502, 503, 504, connection or TLS trouble, time-out. Again after the server's Retry-After (seconds or
  *   HTTP date, capped at 5 min) or after a backoff from 1 s to 1 min with jitter.
  * - too large: 413. The batch cannot be made smaller here, it is dropped and counted as too_large.
- * - unsupported: 404, 405 or 501 to logs: many receivers take metrics only. Dropped and counted; said once, until logs
- *   get through. The next batch of logs is tried again, for the receiver may have learnt it.
+ * - unsupported: 404, 405, 501, or 400 as long as none got through, to logs: many receivers take metrics only. Dropped
+ *   and counted; said once, until logs get through. The next batch of logs is tried again, for the receiver may have
+ *   learnt it.
  * - rejected: any other status, redirects too. Dropped and counted.
  *
  * An answer counts once its head is complete, whatever happens to its body. A 415 while compressing falls back to no

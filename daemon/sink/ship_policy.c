@@ -117,7 +117,13 @@ int ship_url(const char *endpoint, enum queue_kind signal, char **ret)
 
 /* ---- answers ---- */
 
-enum ship_outcome ship_outcome_of(enum queue_kind kind, long status, bool compressed)
+/* Many receivers take metrics only. VictoriaMetrics says 400 to a path that it does not know. */
+static bool takes_none(enum queue_kind kind, long status, bool taken)
+{
+	return kind == QUEUE_LOGS && (status == 404 || status == 405 || status == 501 || (status == 400 && !taken));
+}
+
+enum ship_outcome ship_outcome_of(enum queue_kind kind, long status, bool compressed, bool taken)
 {
 	if (status >= 200 && status <= 299)
 		return SHIP_SENT;
@@ -131,12 +137,8 @@ enum ship_outcome ship_outcome_of(enum queue_kind kind, long status, bool compre
 		return SHIP_TOO_LARGE;
 	case 415:
 		return compressed ? SHIP_UNCOMPRESSED : SHIP_REJECTED;
-	case 404:
-	case 405:
-	case 501:
-		return kind == QUEUE_LOGS ? SHIP_UNSUPPORTED : SHIP_REJECTED;
 	default:
-		return SHIP_REJECTED;
+		return takes_none(kind, status, taken) ? SHIP_UNSUPPORTED : SHIP_REJECTED;
 	}
 }
 

@@ -39,8 +39,8 @@ enum ship_trouble {
 	SHIP_TROUBLES
 };
 
-/* What becomes of a batch of this kind after an answer with this HTTP status. */
-enum ship_outcome ship_outcome_of(enum queue_kind kind, long status, bool compressed);
+/* What becomes of a batch of this kind after an answer with this HTTP status; `taken`: the receiver took one before. */
+enum ship_outcome ship_outcome_of(enum queue_kind kind, long status, bool compressed, bool taken);
 /* Kind and plain words for a status outside 2xx; never NULL. */
 enum ship_trouble ship_trouble_of(long status);
 const char *ship_status_hint(long status);

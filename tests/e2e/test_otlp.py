@@ -320,4 +320,24 @@ def test_victoria_metrics_takes_a_batch_and_answers_for_it(victoria_metrics, cgr
         wait_until(value, 20, f"{before} + 16 writes in VictoriaMetrics")
         metrics = daemon.metrics()
         assert metrics.sum("faultd_ship_batches_total", outcome="sent") > 0
-        assert metrics.sum("faultd_ship_batches_total", outcome="rejected") == 0
+        assert metrics.sum("faultd_ship_dropped_data_points_total") == 0
+
+
+def test_victoria_metrics_takes_no_logs_but_goes_on_with_metrics(victoria_metrics, cgroup):
+    need_bpf()
+    with VictoriaMetrics(victoria_metrics) as server, Daemon(ship_to(server.url + "/opentelemetry")) as daemon:
+        need_bad_accesses(daemon)
+        crash_in(cgroup)
+
+        def dropped():
+            return daemon.metrics().sum("faultd_ship_dropped_log_records_total", reason="unsupported") > 0
+
+        wait_until(dropped, 20, "a log record counted as dropped")
+        daemon.wait_log("takes no log records")
+
+        def value():
+            found = server.query('{__name__="faultd.bad_accesses"}')
+            return [v for labels, v in found if labels.get("cgroup.path") == cgroup.path] == [1]
+
+        wait_until(value, 20, "the bad access in VictoriaMetrics")
+        assert daemon.metrics().sum("faultd_ship_dropped_data_points_total") == 0

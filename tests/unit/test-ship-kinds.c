@@ -207,6 +207,31 @@ static void a_receiver_without_logs_gets_metrics_on(void **state)
 	assert_logged(w, 1, "/v1/logs resumed after 3 failed attempts");
 }
 
+/* As VictoriaMetrics answers to a path that it does not know. */
+static void a_400_to_the_first_logs_means_that_it_takes_none(void **state)
+{
+	struct world *w = *state;
+
+	SERVE(w, {OK, THEN_KEEP},
+	      {ANSWER("400 Bad Request", "Content-Type: text/plain\r\nContent-Length: 16\r\n", "unsupported path"),
+	       THEN_KEEP},
+	      {OK, THEN_KEEP}, {ANSWER("400 Bad Request", EMPTY, ""), THEN_KEEP});
+	make_ship(w);
+	for (int at = 0; at < 2; at++) {
+		push(w, 'm', 100);
+		ship_kick(w->ship);
+		push_logs(w, 'l', 100);
+		run_until_empty(w);
+	}
+	assert_paths(w, "mlml");
+	assert_int_equal(w->self.drop_log_unsupported, 20);
+	assert_int_equal(w->self.drop_log_rejected, 0);
+	assert_int_equal(w->self.ship_points, 20);
+	assert_logged(w, 1, "warning");
+	assert_logged(w, 1, "takes no log records (HTTP 400)");
+	assert_logged(w, 1, "it says: unsupported path");
+}
+
 static void a_404_to_metrics_stops_no_logs(void **state)
 {
 	struct world *w = *state;
@@ -227,14 +252,14 @@ static void refused_logs_are_counted_as_logs(void **state)
 {
 	struct world *w = *state;
 
-	SERVE(w, {ANSWER("400 Bad Request", EMPTY, ""), THEN_KEEP},
+	SERVE(w, {OK, THEN_KEEP}, {ANSWER("400 Bad Request", EMPTY, ""), THEN_KEEP},
 	      {ANSWER("413 Payload Too Large", EMPTY, ""), THEN_KEEP});
 	make_ship(w);
-	push_logs(w, 'l', 100);
-	push_logs(w, 'l', 100);
+	for (int at = 0; at < 3; at++)
+		push_logs(w, 'l', 100);
 	ship_kick(w->ship);
 	run_until_empty(w);
-	assert_counts(w, 0, 0, 2);
+	assert_counts(w, 1, 0, 2);
 	assert_int_equal(w->self.drop_log_rejected, 10);
 	assert_int_equal(w->self.drop_log_too_large, 10);
 	assert_int_equal(w->self.drop_rejected + w->self.drop_too_large, 0);
@@ -339,6 +364,7 @@ int main(void)
 	    TEST(metrics_that_wait_do_not_hold_logs_back),
 	    TEST(backoff_of_a_kind_grows_while_the_other_gets_through),
 	    TEST(a_receiver_without_logs_gets_metrics_on),
+	    TEST(a_400_to_the_first_logs_means_that_it_takes_none),
 	    TEST(a_404_to_metrics_stops_no_logs),
 	    TEST(refused_logs_are_counted_as_logs),
 	    TEST(a_partial_success_of_logs_is_counted_as_logs),

@@ -138,20 +138,22 @@ static void outcomes_follow_the_protocol(void **state)
 	};
 
 	for (size_t at = 0; at < ARRAY_SIZE(cases); at++) {
-		assert_int_equal(ship_outcome_of(QUEUE_METRICS, cases[at].status, true), cases[at].compressed);
-		assert_int_equal(ship_outcome_of(QUEUE_METRICS, cases[at].status, false), cases[at].plain);
+		assert_int_equal(ship_outcome_of(QUEUE_METRICS, cases[at].status, true, at % 2), cases[at].compressed);
+		assert_int_equal(ship_outcome_of(QUEUE_METRICS, cases[at].status, false, at % 2), cases[at].plain);
 	}
 }
 
 static void a_receiver_may_take_metrics_only(void **state)
 {
 	for (long status = 100; status < 1000; status++) {
-		bool absent = status == 404 || status == 405 || status == 501;
+		for (int bits = 0; bits < 4; bits++) {
+			bool compressed = bits & 1, taken = bits & 2;
+			bool none = status == 404 || status == 405 || status == 501 || (status == 400 && !taken);
 
-		for (int compressed = 0; compressed < 2; compressed++)
-			assert_int_equal(ship_outcome_of(QUEUE_LOGS, status, compressed),
-					 absent ? SHIP_UNSUPPORTED
-						: ship_outcome_of(QUEUE_METRICS, status, compressed));
+			assert_int_equal(ship_outcome_of(QUEUE_LOGS, status, compressed, taken),
+					 none ? SHIP_UNSUPPORTED
+					      : ship_outcome_of(QUEUE_METRICS, status, compressed, taken));
+		}
 	}
 }
 
