@@ -88,10 +88,10 @@ static void remove_after(struct queue *q, struct line *l, struct node *before)
 	free_node(n);
 }
 
-/* Drops the oldest of the kinds up to `last` until no more than `bytes` remain or none may go. */
-static void shrink(struct queue *q, enum queue_kind last, uint64_t bytes, struct queue_dropped *dropped)
+/* Drops the oldest, kind after kind, until no more than `bytes` remain or none may go. */
+static void shrink(struct queue *q, uint64_t bytes, struct queue_dropped *dropped)
 {
-	for (size_t kind = 0; kind <= last; kind++) {
+	for (size_t kind = 0; kind < QUEUE_KINDS; kind++) {
 		struct line *l = &q->lines[kind];
 		struct node *n;
 
@@ -102,7 +102,7 @@ static void shrink(struct queue *q, enum queue_kind last, uint64_t bytes, struct
 	}
 }
 
-/* Bytes that would remain if all that may go for a batch of this kind went. */
+/* Bytes that would remain if all that may go for a batch of this kind went: its own kind and those before it. */
 static uint64_t firm_bytes(const struct queue *q, enum queue_kind kind)
 {
 	uint64_t bytes = q->bytes;
@@ -150,7 +150,7 @@ int queue_push(struct queue *q, enum queue_kind kind, uint8_t *data, size_t size
 	n->item = (struct queue_item){
 	    .id = ++q->last_id, .kind = kind, .data = n->data, .size = size, .points = points, .pushed_ns = now_ns};
 	ret_dropped->points[kind] = 0;
-	shrink(q, kind, q->max_bytes - size, ret_dropped);
+	shrink(q, q->max_bytes - size, ret_dropped);
 	append(q, n);
 	return 0;
 }
@@ -214,5 +214,5 @@ void queue_set_max_bytes(struct queue *q, uint64_t max_bytes, struct queue_dropp
 {
 	q->max_bytes = max_bytes;
 	*ret_dropped = (struct queue_dropped){0};
-	shrink(q, QUEUE_LOGS, max_bytes, ret_dropped);
+	shrink(q, max_bytes, ret_dropped);
 }
