@@ -74,7 +74,7 @@
 	M(ship_bytes, counter, "ship_sent_bytes", NULL, "", "Bytes of delivered request bodies, after compression.")    \
 	M(queue_batches, gauge, "ship_queue_batches", NULL, "", "Batches that wait for delivery.")                      \
 	M(queue_bytes, gauge, "ship_queue_bytes", NULL, "", "Bytes that wait for delivery.")                            \
-	M(queue_max_bytes, gauge, "ship_queue_limit_bytes", NULL, "", "Bytes that may wait for delivery before batches are dropped: the oldest, metrics first.") \
+	M(queue_max_bytes, gauge, "ship_queue_limit_bytes", NULL, "", "Bytes that may wait for delivery before batches are dropped: the oldest, metrics first. Log records may take half.") \
 	M(scrapes, counter, "scrapes", "result", "ok",                                                                  \
 	  "Scrapes, by result. busy: refused, too many at once; failed: no counters to show, or the client went away.") \
 	M(scrapes_busy, counter, "scrapes", "result", "busy", "")                                                       \

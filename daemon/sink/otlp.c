@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is told in metrics. Attributes are packed once per cgroup and once per class, not once per point: a point is then a
- * copy of some hundred bytes instead of thirty small messages. otlp_pack.c packs the pieces, otlp_batch.c strings them
- * together.
+ * What is told in metrics. Attributes are packed once per cgroup and once per class, not once per point: a point is
+ * then a copy of some hundred bytes instead of thirty small messages. otlp_pack.c packs the pieces, otlp_batch.c
+ * strings them together.
  */
 #include "daemon/sink/otlp.h"
 

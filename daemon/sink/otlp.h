@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A snapshot as OTLP protobuf: ExportMetricsServiceRequest, for POST /v1/metrics. Pure: no I/O. What can be said in logs is
- * in otlp_logs.h.
+ * A snapshot as OTLP protobuf: ExportMetricsServiceRequest, for POST /v1/metrics. Pure: no I/O. What can be said in
+ * logs is in otlp_logs.h.
  */
 #pragma once
 
@@ -34,6 +34,7 @@ int otlp_encode(const struct snapshot *s, const struct otlp_host *host, size_t m
 		size_t *ret_n, size_t *ret_dropped);
 void otlp_batches_free(struct otlp_batch *batches, size_t n);
 
-/* What a collector's 2xx body (ExportMetricsServiceResponse, ExportLogsServiceResponse) says: number of rejected data points
- * or log records, 0 for an empty or unreadable body. The message (valid UTF-8, cut to `size`) goes to `message`. */
+/* What a collector's 2xx body (ExportMetricsServiceResponse, ExportLogsServiceResponse) says: number of rejected data
+ * points or log records, 0 for an empty or unreadable body. The message (valid UTF-8, cut to `size`) goes to
+ * `message`. */
 uint64_t otlp_parse_response(const uint8_t *body, size_t len, char *message, size_t size);

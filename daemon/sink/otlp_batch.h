@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strings data points together to requests of bounded size. Part of otlp.c; the pieces come packed (otlp_pack.h), here
- * they are only bytes: a request is the head of its resource, the head of its scope, then metrics; a metric is its head,
- * then its points. The size of all that is known before it is written, so a batch is closed before it grows too large.
+ * they are only bytes: a request is the head of its resource, the head of its scope, then metrics; a metric is its
+ * head, then its points. The size of all that is known before it is written, so a batch is closed before it grows too
+ * large.
  */
 #pragma once
 

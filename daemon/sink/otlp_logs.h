@@ -2,13 +2,13 @@
 /*
  * Crashes as OTLP log records: ExportLogsServiceRequest, for POST /v1/logs. Pure: no I/O.
  *
- * A record is an event `faultd.crash` of severity ERROR. Attributes, by OpenTelemetry's semantic conventions where there
- * is one; those without a value are left out:
+ * A record is an event `faultd.crash` of severity ERROR. Attributes, by OpenTelemetry's semantic conventions where
+ * there is one; those without a value are left out:
  *
  * - cgroup.path, systemd.unit, systemd.slice, container.id, container.runtime, k8s.pod.uid: as of the metrics
  * - process.pid, thread.id: as the host sees them; process.vpid: the process as its container sees it
- * - process.executable.path, process.executable.name (its last component), thread.name (the kernel's comm, which is each
- *   thread's own), process.real_user.id
+ * - process.executable.path, process.executable.name (its last component), thread.name (the kernel's comm, which is
+ *   each thread's own), process.real_user.id
  * - faultd.signal, faultd.code, faultd.outcome: as of the metrics; faultd.si_code: the raw number;
  *   faultd.sender_pid: who sent the signal
  * - faultd.access, faultd.kind, faultd.error_code: of a page fault
@@ -37,8 +37,8 @@ struct otlp_logs_options {
 	size_t max_bytes;          /* of a request */
 };
 
-/* Encodes crashes, in their order, into as many requests as it takes; `points` of a batch counts log records. A record larger
- * than a request is left out and counted in *ret_dropped. Hands over an array that the caller frees with
- * otlp_batches_free(); *ret_n may be 0. -ENOMEM. */
+/* Encodes crashes, in their order, into as many requests as it takes; `points` of a batch counts log records. A
+ * record larger than a request is left out and counted in *ret_dropped. Hands over an array that the caller frees
+ * with otlp_batches_free(); *ret_n may be 0. -ENOMEM. */
 int otlp_logs_encode(const struct crash *const *crashes, size_t n, const struct otlp_logs_options *options,
 		     struct otlp_batch **ret, size_t *ret_n, size_t *ret_dropped);

@@ -16,6 +16,7 @@ struct node {
 /* The batches of one kind. A singly linked list: batches come some times a minute, so nothing faster is needed. */
 struct line {
 	struct node *oldest, *newest;
+	uint64_t bytes;
 	bool held; /* the oldest is peeked: it may not give way */
 };
 
@@ -85,32 +86,53 @@ static void remove_after(struct queue *q, struct line *l, struct node *before)
 		l->newest = before;
 	q->count--;
 	q->bytes -= n->item.size;
+	l->bytes -= n->item.size;
 	free_node(n);
 }
 
-/* Drops the oldest, kind after kind, until no more than `bytes` remain or none may go. */
-static void shrink(struct queue *q, uint64_t bytes, struct queue_dropped *dropped)
+static uint64_t held_bytes(const struct line *l)
 {
-	for (size_t kind = 0; kind < QUEUE_KINDS; kind++) {
-		struct line *l = &q->lines[kind];
-		struct node *n;
+	return l->held ? l->oldest->item.size : 0;
+}
 
-		while (q->bytes > bytes && (n = loose(l))) {
-			dropped->points[kind] += n->item.points;
-			remove_after(q, l, l->held ? l->oldest : NULL);
-		}
+/* Bytes that batches of a kind may take. */
+static uint64_t share(const struct queue *q, enum queue_kind kind)
+{
+	return kind == QUEUE_LOGS ? q->max_bytes / 2 : q->max_bytes;
+}
+
+/* Drops the oldest of a kind while `*bytes`, the line's or the queue's, are more than `most` and any may go. */
+static void shrink_line(struct queue *q, enum queue_kind kind, const uint64_t *bytes, uint64_t most,
+			struct queue_dropped *dropped)
+{
+	struct line *l = &q->lines[kind];
+	struct node *n;
+
+	while (*bytes > most && (n = loose(l))) {
+		dropped->points[kind] += n->item.points;
+		remove_after(q, l, l->held ? l->oldest : NULL);
 	}
 }
 
-/* Bytes that would remain if all that may go for a batch of this kind went: its own kind and those before it. */
-static uint64_t firm_bytes(const struct queue *q, enum queue_kind kind)
+/* Makes room for `size` more bytes of a kind: within its share, then within the bound. */
+static void make_room(struct queue *q, enum queue_kind kind, uint64_t size, struct queue_dropped *dropped)
 {
-	uint64_t bytes = q->bytes;
+	uint64_t within = share(q, kind);
 
-	for (size_t at = 0; at <= kind; at++)
-		for (const struct node *n = loose(&q->lines[at]); n; n = n->next)
-			bytes -= n->item.size;
-	return bytes;
+	shrink_line(q, kind, &q->lines[kind].bytes, within > size ? within - size : 0, dropped);
+	for (size_t at = 0; at < QUEUE_KINDS; at++)
+		shrink_line(q, at, &q->bytes, q->max_bytes > size ? q->max_bytes - size : 0, dropped);
+}
+
+/* Whether make_room() would succeed without touching what does not give way to this kind: the kinds after it. */
+static bool has_room(const struct queue *q, enum queue_kind kind, uint64_t size)
+{
+	uint64_t firm = 0;
+
+	for (size_t at = 0; at < QUEUE_KINDS; at++)
+		firm += at <= kind ? held_bytes(&q->lines[at]) : q->lines[at].bytes;
+	/* A reload may have set the bound below what is being sent. */
+	return size + firm <= q->max_bytes && size + held_bytes(&q->lines[kind]) <= share(q, kind);
 }
 
 /* ---- verbs ---- */
@@ -126,22 +148,21 @@ static void append(struct queue *q, struct node *n)
 	l->newest = n;
 	q->count++;
 	q->bytes += n->item.size;
+	l->bytes += n->item.size;
 }
 
 int queue_push(struct queue *q, enum queue_kind kind, uint8_t *data, size_t size, size_t points, uint64_t now_ns,
 	       struct queue_dropped *ret_dropped)
 {
-	uint64_t firm = firm_bytes(q, kind);
 	auto_free uint8_t *owned = data;
 	struct node *n;
 
 	/* Whatever fails from here on loses this batch, and no other. */
 	*ret_dropped = (struct queue_dropped){0};
 	ret_dropped->points[kind] = points;
-	if (size > q->max_bytes)
+	if (size > share(q, kind))
 		return -EFBIG;
-	/* A reload may have set the bound below what is being sent. */
-	if (firm > q->max_bytes || size > q->max_bytes - firm)
+	if (!has_room(q, kind, size))
 		return -ENOSPC;
 	n = calloc(1, sizeof(*n));
 	if (!n)
@@ -150,7 +171,7 @@ int queue_push(struct queue *q, enum queue_kind kind, uint8_t *data, size_t size
 	n->item = (struct queue_item){
 	    .id = ++q->last_id, .kind = kind, .data = n->data, .size = size, .points = points, .pushed_ns = now_ns};
 	ret_dropped->points[kind] = 0;
-	shrink(q, q->max_bytes - size, ret_dropped);
+	make_room(q, kind, size, ret_dropped);
 	append(q, n);
 	return 0;
 }
@@ -214,5 +235,5 @@ void queue_set_max_bytes(struct queue *q, uint64_t max_bytes, struct queue_dropp
 {
 	q->max_bytes = max_bytes;
 	*ret_dropped = (struct queue_dropped){0};
-	shrink(q, max_bytes, ret_dropped);
+	make_room(q, QUEUE_LOGS, 0, ret_dropped);
 }

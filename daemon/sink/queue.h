@@ -5,7 +5,8 @@
  *
  * Each kind of batch has an order of its own, and all share the bound. When it is reached the oldest metrics give way
  * first: totals are cumulative, so the next batch tells them again. Only when there are none left do the oldest logs go,
- * and never for metrics: what they say is said once.
+ * and never for metrics: what they say is said once. But logs take half of the bound at most, so that a receiver that
+ * takes none of them for days leaves room for metrics; beyond that the oldest logs go.
  */
 #pragma once
 
@@ -33,8 +34,8 @@ struct queue_dropped {
 int queue_new(uint64_t max_bytes, struct queue **ret);
 struct queue *queue_free(struct queue *q);
 /* Takes over `data` (malloc'd), always. *ret_dropped tells what gave way to it; if the push fails, this batch and no
- * other. An item that is being sent (peeked) is never dropped before its ack. -EFBIG: larger than the bound alone;
- * -ENOSPC: nothing that may give way would make room; -ENOMEM. */
+ * other. An item that is being sent (peeked) is never dropped before its ack. -EFBIG: larger than the bound of
+ * its kind; -ENOSPC: nothing that may give way would make room; -ENOMEM. */
 int queue_push(struct queue *q, enum queue_kind kind, uint8_t *data, size_t size, size_t points, uint64_t now_ns,
 	       struct queue_dropped *ret_dropped);
 /* The oldest batch of a kind, borrowed until its ack. -ENODATA if there is none. */

@@ -2,8 +2,8 @@
 /*
  * What is sent when, and what becomes of a batch; ship_http.c does the talking, ship_policy.c the judging.
  *
- * A lane is one kind of batches on its way to one URL: idle, busy (its batch is under way and held in the queue; one lane
- * at a time) or waiting (for the time of the next attempt).
+ * A lane is one kind of batches on its way to one URL: idle, busy (its batch is under way and held in the queue; one
+ * lane at a time) or waiting (for the time of the next attempt).
  */
 #include "daemon/sink/ship.h"
 

@@ -5,9 +5,9 @@
  * process. Proxies are taken from the environment as libcurl does (http_proxy in lower case, HTTPS_PROXY, ALL_PROXY,
  * NO_PROXY).
  *
- * Metrics go to /v1/metrics of the endpoint, logs to /v1/logs. One request is under way at a time; while both kinds have
- * batches they take turns. Each kind retries and waits by itself, so trouble at one path costs the other kind no more than
- * the time-out of a request at each turn. The outcome of a request is one of
+ * Metrics go to /v1/metrics of the endpoint, logs to /v1/logs. One request is under way at a time; while both kinds
+ * have batches they take turns. Each kind retries and waits by itself, so trouble at one path costs the other kind no
+ * more than the time-out of a request at each turn. The outcome of a request is one of
  *
  * - sent: 2xx. Rejected points or records in a partial success are counted, the batch is never sent again.
  * - retry: 429, 502, 503, 504, connection or TLS trouble, time-out. Again after the server's Retry-After (seconds or
@@ -49,14 +49,14 @@ struct ship_options {
 	uint64_t backoff_max_ns; /* 0: 1 min */
 };
 
-/* The URL for a kind of batch at an endpoint as users write it: /v1/metrics or /v1/logs is appended to a base URL, or takes
- * the place of either at the end of the path. Caller frees *ret. -EINVAL for anything but http:// and https:// URLs, or
- * with a user, password, query or fragment. */
+/* The URL for a kind of batch at an endpoint as users write it: /v1/metrics or /v1/logs is appended to a base URL, or
+ * takes the place of either at the end of the path. Caller frees *ret. -EINVAL for anything but http:// and https://
+ * URLs, or with a user, password, query or fragment. */
 int ship_url(const char *endpoint, enum queue_kind signal, char **ret);
 
 /* -EINVAL for an endpoint that ship_url() refuses or a header that cannot be sent. Options are copied; the queue, the
- * counters (ship_*, drop_rejected, drop_too_large, drop_partial and drop_log_*) and the event loop are borrowed and must
- * outlive the shipper. */
+ * counters (ship_*, drop_rejected, drop_too_large, drop_partial and drop_log_*) and the event loop are borrowed and
+ * must outlive the shipper. */
 int ship_new(sd_event *event, const struct ship_options *options, struct queue *queue, struct self_stats *self,
 	     struct ship **ret);
 /* Drops a request under way (its batch stays in the queue). Never waits. Accepts NULL, returns NULL. */

@@ -306,7 +306,8 @@ static void only_bad_accesses_that_were_made_have_points(void **state)
 	assert_int_equal(p->start, T0);
 	assert_int_equal(find(&w->points, "faultd.bad_accesses", "outcome=handled;")->bits, 2);
 	assert_null(find(&w->points, "faultd.bad_access.rate", "good"));
-	/* 1 class and 2 rates; 2 classes and 2 rates; 2 rates of `other`; and of the page faults 1 class and 2 rates of 4. */
+	/* 1 class and 2 rates; 2 classes and 2 rates; 2 rates of `other`; and of the page faults 1 class and 2 rates
+	 * of 4. */
 	assert_int_equal(w->points.n, 3 + 4 + 2 + 1 + 2 * 4);
 }
 

@@ -289,8 +289,8 @@ static void each_kind_has_its_own_order(void **state)
 
 	push_either(q, 'a', 100, 0, 0, 0);
 	push_either(q, 'A', 200, 0, 0, 0);
-	push_either(q, 'b', 300, 0, 0, 0);
-	push_either(q, 'B', 400, 0, 0, 0);
+	push_either(q, 'b', 400, 0, 0, 0);
+	push_either(q, 'B', 300, 0, 0, 0);
 	assert_int_equal(queue_count(q), 4);
 	assert_int_equal(queue_bytes(q), 1000);
 	/* Both may be peeked; either may be done first. */
@@ -307,39 +307,41 @@ static void metrics_give_way_before_logs(void **state)
 {
 	auto_queue *q = make_queue(1000);
 
-	push_either(q, 'A', 400, 0, 0, 0); /* the oldest of all */
-	push_either(q, 'a', 300, 0, 0, 0);
-	push_either(q, 'b', 300, 0, 0, 0);
-	push_either(q, 'B', 100, 0, 30, 0);
-	push_either(q, 'c', 500, 0, 30, 0);
-	push_either(q, 'C', 300, 0, 50, 0);
-	assert_content(q, "", "ABC");
+	push_either(q, 'A', 200, 0, 0, 0); /* the oldest of all */
+	push_either(q, 'a', 400, 0, 0, 0);
+	push_either(q, 'b', 400, 0, 0, 0);
+	push_either(q, 'B', 100, 0, 40, 0);
+	push_either(q, 'c', 500, 0, 40, 0);
+	push_either(q, 'C', 200, 0, 0, 0);
+	push_either(q, 'd', 500, 0, 50, 0);
+	assert_content(q, "d", "ABC");
 }
 
-static void logs_give_way_to_logs_when_no_metrics_are_left(void **state)
+static void logs_take_half_of_the_bound(void **state)
 {
-	auto_queue *q = make_queue(1000);
+	auto_queue *q = make_queue(1001);
 
-	push_either(q, 'A', 400, 0, 0, 0);
-	push_either(q, 'B', 400, 0, 0, 0);
-	push_either(q, 'a', 200, 0, 0, 0);
-	push_either(q, 'C', 500, 0, 20, 40);
-	assert_content(q, "", "BC");
+	push_either(q, 'A', 200, 0, 0, 0);
+	push_either(q, 'B', 300, 0, 0, 0); /* the half, to the byte */
+	push_either(q, 'C', 1, 0, 0, 20);  /* though there is room */
+	push_either(q, 'a', 700, 0, 0, 0);
+	push_either(q, 'D', 500, 0, 70, 30);
+	push_either(q, 'E', 501, -EFBIG, 0, 50);
+	push_either(q, 'b', 501, 0, 0, 0);
+	assert_content(q, "b", "D");
 }
 
 static void logs_never_give_way_to_metrics(void **state)
 {
 	auto_queue *q = make_queue(1000);
 
-	push_either(q, 'A', 700, 0, 0, 0);
-	push_either(q, 'a', 300, 0, 0, 0);
+	push_either(q, 'A', 500, 0, 0, 0);
+	push_either(q, 'a', 400, 0, 0, 0);
 	/* Without a word to what is there: the loss of `a` would not make room either. */
-	push_either(q, 'b', 301, -ENOSPC, 30, 0);
-	push_either(q, 'c', 300, 0, 30, 0);
-	push_either(q, 'B', 300, 0, 30, 0);
-	push_either(q, 'd', 10, -ENOSPC, 1, 0);
-	push_either(q, 'C', 1001, -EFBIG, 0, 100);
-	assert_content(q, "", "AB");
+	push_either(q, 'b', 501, -ENOSPC, 50, 0);
+	push_either(q, 'c', 1001, -EFBIG, 100, 0);
+	push_either(q, 'd', 500, 0, 40, 0);
+	assert_content(q, "d", "A");
 }
 
 static void metrics_being_sent_do_not_give_way_to_logs(void **state)
@@ -347,15 +349,16 @@ static void metrics_being_sent_do_not_give_way_to_logs(void **state)
 	auto_queue *q = make_queue(1000);
 	struct queue_item held;
 
-	push_either(q, 'a', 400, 0, 0, 0);
-	push_either(q, 'b', 200, 0, 0, 0);
-	push_either(q, 'A', 400, 0, 0, 0);
+	push_either(q, 'a', 600, 0, 0, 0);
+	push_either(q, 'b', 100, 0, 0, 0);
+	push_either(q, 'A', 300, 0, 0, 0);
 	assert_int_equal(queue_peek(q, QUEUE_METRICS, &held), 0);
-	push_either(q, 'B', 600, 0, 20, 40);
-	push_either(q, 'C', 601, -ENOSPC, 0, 60);
+	push_either(q, 'B', 100, 0, 10, 0);
+	push_either(q, 'C', 350, 0, 0, 30 + 10);
+	push_either(q, 'D', 401, -ENOSPC, 0, 40);
 	queue_release(q, held.id);
-	push_either(q, 'D', 400, 0, 40, 0);
-	assert_content(q, "", "BD");
+	push_either(q, 'E', 100, 0, 60, 0);
+	assert_content(q, "", "CE");
 }
 
 static void logs_being_sent_never_give_way(void **state)
@@ -363,12 +366,14 @@ static void logs_being_sent_never_give_way(void **state)
 	auto_queue *q = make_queue(1000);
 	struct queue_item held;
 
-	push_either(q, 'A', 400, 0, 0, 0);
-	push_either(q, 'B', 400, 0, 0, 0);
+	push_either(q, 'A', 200, 0, 0, 0);
+	push_either(q, 'B', 200, 0, 0, 0);
 	assert_int_equal(queue_peek(q, QUEUE_LOGS, &held), 0);
-	push_either(q, 'C', 500, 0, 0, 40);
-	assert_int_equal(held.data[399], 'A');
-	assert_content(q, "", "AC");
+	push_either(q, 'C', 300, 0, 0, 20);
+	assert_int_equal(held.data[199], 'A');
+	push_either(q, 'D', 301, -ENOSPC, 0, 30);
+	push_either(q, 'a', 500, 0, 0, 0);
+	assert_content(q, "a", "AC");
 }
 
 static void a_smaller_bound_drops_metrics_first(void **state)
@@ -376,16 +381,19 @@ static void a_smaller_bound_drops_metrics_first(void **state)
 	auto_queue *q = make_queue(1000);
 	struct queue_dropped dropped;
 
-	push_either(q, 'A', 300, 0, 0, 0);
-	push_either(q, 'B', 300, 0, 0, 0);
-	push_either(q, 'a', 200, 0, 0, 0);
-	push_either(q, 'b', 200, 0, 0, 0);
-	queue_set_max_bytes(q, 900, &dropped);
-	assert_int_equal(dropped.points[QUEUE_METRICS], 20);
+	push_either(q, 'A', 100, 0, 0, 0);
+	push_either(q, 'B', 200, 0, 0, 0);
+	push_either(q, 'a', 300, 0, 0, 0);
+	push_either(q, 'b', 300, 0, 0, 0);
+	queue_set_max_bytes(q, 800, &dropped);
+	assert_int_equal(dropped.points[QUEUE_METRICS], 30);
 	assert_int_equal(dropped.points[QUEUE_LOGS], 0);
+	queue_set_max_bytes(q, 500, &dropped);
+	assert_int_equal(dropped.points[QUEUE_METRICS], 0);
+	assert_int_equal(dropped.points[QUEUE_LOGS], 10); /* over the half */
 	queue_set_max_bytes(q, 400, &dropped);
-	assert_int_equal(dropped.points[QUEUE_METRICS], 20);
-	assert_int_equal(dropped.points[QUEUE_LOGS], 30);
+	assert_int_equal(dropped.points[QUEUE_METRICS], 30);
+	assert_int_equal(dropped.points[QUEUE_LOGS], 0);
 	assert_content(q, "", "B");
 }
 
@@ -407,7 +415,7 @@ int main(void)
 	    cmocka_unit_test(a_bound_of_zero_holds_nothing),
 	    cmocka_unit_test(each_kind_has_its_own_order),
 	    cmocka_unit_test(metrics_give_way_before_logs),
-	    cmocka_unit_test(logs_give_way_to_logs_when_no_metrics_are_left),
+	    cmocka_unit_test(logs_take_half_of_the_bound),
 	    cmocka_unit_test(logs_never_give_way_to_metrics),
 	    cmocka_unit_test(metrics_being_sent_do_not_give_way_to_logs),
 	    cmocka_unit_test(logs_being_sent_never_give_way),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small reader of protobuf's wire format, so that tests of what we write use nothing of protobuf-c. What is malformed fails
- * the test.
+ * A small reader of protobuf's wire format, so that tests of what we write use nothing of protobuf-c. What is
+ * malformed fails the test.
  */
 #pragma once
 
