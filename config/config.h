@@ -71,6 +71,7 @@ struct config {
 		uint64_t timeout_ns;  /* of a whole request */
 		uint64_t queue_bytes; /* that may wait */
 		enum config_compression compression;
+		int logs; /* 0 or 1 */
 		struct config_header *headers;
 		size_t n_headers;
 	} ship;

@@ -115,8 +115,8 @@ const struct key keys[] = {
     {"scrape.max_concurrent", KEY_UINT, AT(scrape.max_concurrent), .min = 1, .max = 64, .def = "4",
      .help = "Answers to /metrics that may be under way at once; more get 503."},
     {"ship.endpoint", KEY_TEXT, AT(ship.endpoint), .check = check_endpoint, .def = "\"\"", .secret = true,
-     .help = "Collector that takes OTLP over HTTP, e.g. \"http://127.0.0.1:4318\"; /v1/metrics is appended unless the "
-	     "path ends so. "
+     .help = "Collector that takes OTLP over HTTP, e.g. \"http://127.0.0.1:4318\"; /v1/metrics and "
+	     "/v1/logs are appended; a path that ends in one of them stands for both. "
 	     "Empty: nothing is shipped."},
     {"ship.interval", KEY_DURATION, AT(ship.interval_ns), .min = S, .max = HOUR, .def = "10s",
      .help = "How often a batch is made. Not shorter than interval."},
@@ -124,10 +124,13 @@ const struct key keys[] = {
      .help = "How long one delivery may take in all before it is given up and tried again later."},
     {"ship.compression", KEY_CHOICE, AT(ship.compression), .choices = compressions, .def = "gzip",
      .help = "Compression of request bodies. A collector that refuses gzip is served without."},
+    {"ship.logs", KEY_CHOICE, AT(ship.logs), .choices = yes_or_no, .def = "true",
+     .help = "Whether crash records are shipped, as log records to /v1/logs beside the metrics."},
     {"ship.headers", KEY_HEADERS, .check = check_header_value, .def = "{}",
      .help = "Headers of each request, e.g. {Authorization: \"Bearer ...\"}. They are never printed or logged."},
     {"ship.queue.max_size", KEY_SIZE, AT(ship.queue_bytes), .min = 64 * KIB, .max = GIB, .def = "16MiB",
-     .help = "Batches that wait for the collector are kept in memory up to this size; then the oldest go. Totals are "
+     .help = "Batches that wait for the collector are kept in memory up to this size; then the oldest metrics go, and "
+	     "crash records when they take half of it. Totals are "
 	     "cumulative: a lost batch loses resolution, not counts."},
     {"log.level", KEY_CHOICE, AT(log.level), .choices = levels, .def = "info",
      .help = "The least important lines that are logged."},

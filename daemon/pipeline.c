@@ -11,20 +11,17 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/trim.h"
+#include "daemon/delivery.h"
 #include "daemon/exit.h"
-#include "daemon/sink/otlp.h"
 #include "daemon/source/vmstat.h"
 
 /* A dead cgroup that nobody asks for leaves after this long. */
 #define LINGER_NS (300 * NSEC_PER_SEC)
 #define STATUS_NS (10 * NSEC_PER_SEC)
-/* Compressing a body of this size holds the loop for about 1 ms; collectors take several times as much. */
-#define BATCH_BYTES ((size_t)512 << 10)
-#define USER_AGENT "faultd/" FAULTD_VERSION
 
 /* ---- what sinks see ---- */
 
-static void take_snapshot(struct pipeline *p, struct snapshot *ret)
+void pipeline_snapshot(struct pipeline *p, struct snapshot *ret)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
@@ -47,7 +44,7 @@ static void take_snapshot(struct pipeline *p, struct snapshot *ret)
 
 static int on_scrape(struct snapshot *ret, void *userdata)
 {
-	take_snapshot(userdata, ret);
+	pipeline_snapshot(userdata, ret);
 	return 0;
 }
 
@@ -78,9 +75,7 @@ int pipeline_arm(sd_event_source *timer, uint64_t at_ns)
 	return r < 0 ? r : sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 }
 
-/* The next multiple of the interval: a late turn does not shift those after it, a long sleep does not bring a burst of
- * them. */
-static uint64_t next_after(uint64_t due_ns, uint64_t interval_ns, uint64_t now_ns)
+uint64_t pipeline_next_after(uint64_t due_ns, uint64_t interval_ns, uint64_t now_ns)
 {
 	if (now_ns < due_ns)
 		return due_ns;
@@ -118,51 +113,8 @@ static int on_tick(sd_event_source *timer, uint64_t usec, void *userdata)
 		trim_memory();
 		p->trimmed = true;
 	}
-	p->next_tick_ns = next_after(p->next_tick_ns, p->config->interval_ns, now_ns);
+	p->next_tick_ns = pipeline_next_after(p->next_tick_ns, p->config->interval_ns, now_ns);
 	return pipeline_arm(p->tick_timer, p->next_tick_ns);
-}
-
-static void queue_snapshot(struct pipeline *p)
-{
-	struct otlp_host host = {
-	    .service_version = FAULTD_VERSION,
-	    .host_id = p->host.id,
-	    .host_name = p->host.name,
-	    .host_arch = p->host.arch,
-	};
-	struct otlp_batch *batches = NULL;
-	struct snapshot snapshot;
-	size_t n = 0, dropped = 0;
-	int r;
-
-	take_snapshot(p, &snapshot);
-	r = otlp_encode(&snapshot, &host, BATCH_BYTES, &batches, &n, &dropped);
-	if (r < 0) {
-		log_warning_errno(
-		    r, "cannot encode a batch for the collector (%s), ignoring: the next one carries the same totals",
-		    strerror(-r));
-		return;
-	}
-	p->self.drop_too_large += dropped;
-	for (size_t i = 0; i < n; i++) {
-		r = queue_push(p->queue, take_ptr(batches[i].data), batches[i].size, batches[i].points, snapshot.now_ns,
-			       &dropped);
-		p->self.drop_queue_full += dropped;
-		if (r < 0)
-			log_debug("a batch found no room in the queue: %s", strerror(-r));
-	}
-	otlp_batches_free(batches, n);
-	aggregate_reported(p->aggregate, AGGREGATE_SINK_SHIP, snapshot.deaths);
-}
-
-static int on_ship(sd_event_source *timer, uint64_t usec, void *userdata)
-{
-	struct pipeline *p = userdata;
-
-	queue_snapshot(p);
-	ship_kick(p->ship);
-	p->next_ship_ns = next_after(p->next_ship_ns, p->config->ship.interval_ns, clock_monotonic_ns());
-	return pipeline_arm(p->ship_timer, p->next_ship_ns);
 }
 
 static int on_life(sd_event_source *source, int fd, uint32_t events, void *userdata)
@@ -186,6 +138,7 @@ static void on_crash(const struct crash *crash, void *userdata)
 	struct pipeline *p = userdata;
 
 	announce_crash(p->announce, crash);
+	delivery_crash(p, crash);
 }
 
 static const struct crash *on_crash_asked(uint64_t after, void *userdata)
@@ -292,56 +245,12 @@ void pipeline_tell_addresses(const struct pipeline *p)
 		log_info("scrape: listening on %s", address);
 }
 
-int pipeline_make_ship(struct pipeline *p, const struct config *c, struct ship **ret)
-{
-	auto_free char *url = NULL;
-	struct ship_options options = {
-	    .timeout_ns = c->ship.timeout_ns,
-	    .gzip = c->ship.compression == CONFIG_COMPRESSION_GZIP,
-	    .headers = (const struct ship_header *)c->ship.headers,
-	    .n_headers = c->ship.n_headers,
-	    .user_agent = USER_AGENT,
-	};
-	int r;
-
-	if (!c->ship.endpoint[0])
-		return 0;
-	r = ship_url(c->ship.endpoint, &url);
-	if (r < 0)
-		return r;
-	options.endpoint = url;
-	return ship_new(p->event, &options, p->queue, &p->self, ret);
-}
-
-_Static_assert(sizeof(struct ship_header) == sizeof(struct config_header),
-	       "the shipper reads the configuration's headers");
-
-static int make_timer(struct pipeline *p, uint64_t at_ns, sd_event_time_handler_t handler, int64_t priority,
-		      sd_event_source **ret)
+int pipeline_make_timer(struct pipeline *p, uint64_t at_ns, sd_event_time_handler_t handler, int64_t priority,
+			sd_event_source **ret)
 {
 	int r = sd_event_add_time(p->event, ret, CLOCK_MONOTONIC, at_ns / NSEC_PER_USEC, 1000, handler, p);
 
 	return r < 0 ? r : sd_event_source_set_priority(*ret, priority);
-}
-
-/* The phase of deliveries comes from the host's id, so that a fleet that was started at once does not deliver at once.
- */
-static uint64_t ship_phase_ns(const struct pipeline *p, uint64_t interval_ns)
-{
-	uint64_t hash = 0;
-
-	for (const char *c = p->host.id[0] ? p->host.id : p->host.name; *c; c++)
-		hash = hash * 31 + (unsigned char)*c;
-	return hash % interval_ns;
-}
-
-int pipeline_start_ship_timer(struct pipeline *p)
-{
-	p->ship_timer = sd_event_source_disable_unref(p->ship_timer);
-	if (!p->ship)
-		return 0;
-	p->next_ship_ns = clock_monotonic_ns() + ship_phase_ns(p, p->config->ship.interval_ns);
-	return make_timer(p, p->next_ship_ns, on_ship, SD_EVENT_PRIORITY_NORMAL, &p->ship_timer);
 }
 
 static int start_clockwork(struct pipeline *p)
@@ -350,13 +259,13 @@ static int start_clockwork(struct pipeline *p)
 
 	p->next_tick_ns = clock_monotonic_ns() + p->config->interval_ns;
 	/* Ticks go first: rates are as true as their clock. */
-	r = make_timer(p, p->next_tick_ns, on_tick, SD_EVENT_PRIORITY_IMPORTANT, &p->tick_timer);
+	r = pipeline_make_timer(p, p->next_tick_ns, on_tick, SD_EVENT_PRIORITY_IMPORTANT, &p->tick_timer);
 	if (r >= 0 && fd >= 0)
 		r = sd_event_add_io(p->event, &p->life, fd, EPOLLIN, on_life, p);
 	fd = crashes_fd(p->crashes);
 	if (r >= 0 && fd >= 0)
 		r = sd_event_add_io(p->event, &p->crash_records, fd, EPOLLIN, on_crash_records, p);
-	return r < 0 ? r : pipeline_start_ship_timer(p);
+	return r < 0 ? r : delivery_start_timer(p);
 }
 
 static int start_announce(struct pipeline *p)
@@ -390,7 +299,7 @@ static int build(struct pipeline *p, int *ret_exit)
 		return fail(ret_exit, FAULTD_NO_RESOURCE, r, "cannot set up the control socket");
 	r = queue_new(p->config->ship.queue_bytes, &p->queue);
 	if (r == 0)
-		r = pipeline_make_ship(p, p->config, &p->ship);
+		r = delivery_make_ship(p, p->config, &p->ship);
 	if (r < 0)
 		return fail(ret_exit, FAULTD_NO_RESOURCE, r, "cannot set up delivery");
 	r = start_clockwork(p);

@@ -36,6 +36,7 @@ struct pipeline {
 	struct scrape *scrape;
 	struct queue *queue;
 	struct ship *ship;
+	uint64_t crash_shipped; /* number of the last crash that was encoded for the collector */
 
 	sd_event_source *tick_timer, *ship_timer, *life, *crash_records;
 	uint64_t next_tick_ns, next_ship_ns, last_status_ns;
@@ -48,7 +49,11 @@ int pipeline_arm(sd_event_source *timer, uint64_t at_ns);
 uint32_t pipeline_sinks(const struct config *c);
 /* Make a sink as a configuration wants it; *ret stays NULL if it is switched off. */
 int pipeline_make_scrape(struct pipeline *p, const struct config *c, struct scrape **ret);
-int pipeline_make_ship(struct pipeline *p, const struct config *c, struct ship **ret);
 void pipeline_tell_addresses(const struct pipeline *p);
-/* (Re)starts the delivery timer; none if nothing is shipped. */
-int pipeline_start_ship_timer(struct pipeline *p);
+/* The state of the world now. */
+void pipeline_snapshot(struct pipeline *p, struct snapshot *ret);
+int pipeline_make_timer(struct pipeline *p, uint64_t at_ns, sd_event_time_handler_t handler, int64_t priority,
+			sd_event_source **ret);
+/* The next multiple of the interval: a late turn does not shift those after it, a long sleep does not bring a burst of
+ * them. */
+uint64_t pipeline_next_after(uint64_t due_ns, uint64_t interval_ns, uint64_t now_ns);

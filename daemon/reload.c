@@ -6,6 +6,7 @@
 #include "daemon/base/cleanup.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/delivery.h"
 #include "daemon/pipeline_state.h"
 
 static bool same_list(const struct config_list *a, const struct config_list *b)
@@ -133,14 +134,14 @@ static void change_windows(struct pipeline *p, struct config *fresh)
 /* A delivery under way goes on unless its destination changed; the phase stays unless the interval changed. */
 static void change_ship(struct pipeline *p, const struct config *fresh, struct ship *ship)
 {
-	size_t dropped = 0;
+	struct queue_dropped dropped;
 
 	if (!same_ship(p->config, fresh)) {
 		ship_free(p->ship);
 		p->ship = ship;
 	}
 	queue_set_max_bytes(p->queue, fresh->ship.queue_bytes, &dropped);
-	p->self.drop_queue_full += dropped;
+	ship_count_dropped(&p->self, &dropped);
 }
 
 static void change_crashes(struct pipeline *p, struct config *fresh)
@@ -167,7 +168,7 @@ static int apply(struct pipeline *p, struct config *fresh)
 	r = filter_new(fresh->cgroups.include.items, fresh->cgroups.include.count, fresh->cgroups.exclude.items,
 		       fresh->cgroups.exclude.count, &filter);
 	if (r == 0 && !same_ship(p->config, fresh))
-		r = pipeline_make_ship(p, fresh, &ship);
+		r = delivery_make_ship(p, fresh, &ship);
 	if (r == 0)
 		r = change_scrape(p, fresh);
 	if (r < 0) {
@@ -183,7 +184,7 @@ static int apply(struct pipeline *p, struct config *fresh)
 	log_set_max_level(fresh->log.level);
 	config_free(p->config);
 	p->config = fresh;
-	if (new_timer && (r = pipeline_start_ship_timer(p)) < 0)
+	if (new_timer && (r = delivery_start_timer(p)) < 0)
 		log_error_errno(
 		    r, "cannot set the delivery timer (%s), ignoring: nothing is shipped until the next reload",
 		    strerror(-r));

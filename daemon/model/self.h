@@ -62,10 +62,19 @@
 	M(drop_rejected, counter, "ship_dropped_data_points", "reason", "rejected", "")                                 \
 	M(drop_too_large, counter, "ship_dropped_data_points", "reason", "too_large", "")                               \
 	M(drop_partial, counter, "ship_dropped_data_points", "reason", "partial", "")                                   \
+	M(ship_log_records, counter, "ship_log_records", NULL, "", "Crash records delivered to the collector as log records.") \
+	M(drop_log_queue_full, counter, "ship_dropped_log_records", "reason", "queue_full",                             \
+	  "Crash records that the collector never got, by reason. queue_full, rejected, too_large, partial: as for data points; " \
+	  "unsupported: the collector takes no log records (404, 405, 501; 400 until it took some); no_memory: could not be encoded.")         \
+	M(drop_log_rejected, counter, "ship_dropped_log_records", "reason", "rejected", "")                             \
+	M(drop_log_too_large, counter, "ship_dropped_log_records", "reason", "too_large", "")                           \
+	M(drop_log_partial, counter, "ship_dropped_log_records", "reason", "partial", "")                               \
+	M(drop_log_unsupported, counter, "ship_dropped_log_records", "reason", "unsupported", "")                       \
+	M(drop_log_no_memory, counter, "ship_dropped_log_records", "reason", "no_memory", "")                           \
 	M(ship_bytes, counter, "ship_sent_bytes", NULL, "", "Bytes of delivered request bodies, after compression.")    \
 	M(queue_batches, gauge, "ship_queue_batches", NULL, "", "Batches that wait for delivery.")                      \
 	M(queue_bytes, gauge, "ship_queue_bytes", NULL, "", "Bytes that wait for delivery.")                            \
-	M(queue_max_bytes, gauge, "ship_queue_limit_bytes", NULL, "", "Bytes that may wait for delivery before the oldest batch is dropped.") \
+	M(queue_max_bytes, gauge, "ship_queue_limit_bytes", NULL, "", "Bytes that may wait for delivery before batches are dropped: the oldest, metrics first. Log records may take half.") \
 	M(scrapes, counter, "scrapes", "result", "ok",                                                                  \
 	  "Scrapes, by result. busy: refused, too many at once; failed: no counters to show, or the client went away.") \
 	M(scrapes_busy, counter, "scrapes", "result", "busy", "")                                                       \

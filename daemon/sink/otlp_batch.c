@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/base/cleanup.h"
-
-#define WIRE_TYPE_LENGTH_PREFIXED 2
+#include "daemon/sink/otlp_wire.h"
 
 /* Numbers, as in otlp.proto, of the lists that are strung together here. */
 enum {
@@ -17,51 +15,11 @@ enum {
 	FIELD_DATA_POINTS = 1, /* of Sum and of Gauge */
 };
 
-/* ---- wire format ---- */
-
-static size_t varint_size(uint64_t value)
-{
-	size_t n = 1;
-
-	while (value >>= 7)
-		n++;
-	return n;
-}
-
-/* Size of a field that holds a message of `len` bytes; the field numbers here need one byte. */
-static size_t field_size(size_t len)
-{
-	return 1 + varint_size(len) + len;
-}
-
-static uint8_t *put_field_head(uint8_t *at, uint32_t field, uint64_t len)
-{
-	*at++ = (uint8_t)(field << 3 | WIRE_TYPE_LENGTH_PREFIXED);
-	for (; len > 0x7f; len >>= 7)
-		*at++ = (uint8_t)(len | 0x80);
-	*at++ = (uint8_t)len;
-	return at;
-}
-
-static void add_field_head(struct strbuf *b, uint32_t field, size_t len)
-{
-	uint8_t head[16];
-
-	strbuf_add(b, head, (size_t)(put_field_head(head, field, len) - head));
-}
-
-static uint8_t *put_bytes(uint8_t *at, const void *data, size_t len)
-{
-	if (len)
-		memcpy(at, data, len);
-	return at + len;
-}
-
 /* ---- sizes, from the inside out ---- */
 
 static size_t metric_size(size_t head, size_t points, size_t tail)
 {
-	return head + field_size(points + tail);
+	return head + otlp_field_size(points + tail);
 }
 
 static size_t scope_metrics_size(const struct otlp_writer *w, size_t metrics)
@@ -71,7 +29,7 @@ static size_t scope_metrics_size(const struct otlp_writer *w, size_t metrics)
 
 static size_t resource_metrics_size(const struct otlp_writer *w, size_t metrics)
 {
-	return w->resource.len + field_size(scope_metrics_size(w, metrics));
+	return w->resource.len + otlp_field_size(scope_metrics_size(w, metrics));
 }
 
 static size_t open_metric_size(const struct otlp_writer *w, size_t more)
@@ -82,7 +40,7 @@ static size_t open_metric_size(const struct otlp_writer *w, size_t more)
 /* Of the whole request, once `more` bytes of points were added to the open metric. */
 static size_t request_size(const struct otlp_writer *w, size_t more)
 {
-	return field_size(resource_metrics_size(w, w->closed_size + field_size(open_metric_size(w, more))));
+	return otlp_field_size(resource_metrics_size(w, w->closed_size + otlp_field_size(open_metric_size(w, more))));
 }
 
 /* ---- writing ---- */
@@ -92,12 +50,12 @@ static uint8_t *put_metrics(const struct otlp_writer *w, uint8_t *at)
 	const char *heads = w->heads.data, *points = w->points.data;
 
 	for (const struct otlp_part *p = w->closed; p < w->closed + w->n_closed; p++) {
-		at = put_field_head(at, FIELD_SCOPE_METRICS_METRICS,
-				    metric_size(p->head_len, p->points_len, p->tail_len));
-		at = put_bytes(at, heads, p->head_len);
-		at = put_field_head(at, p->data_field, p->points_len + p->tail_len);
-		at = put_bytes(at, points, p->points_len);
-		at = put_bytes(at, heads + p->head_len, p->tail_len);
+		at = otlp_put_field_head(at, FIELD_SCOPE_METRICS_METRICS,
+					 metric_size(p->head_len, p->points_len, p->tail_len));
+		at = otlp_put_bytes(at, heads, p->head_len);
+		at = otlp_put_field_head(at, p->data_field, p->points_len + p->tail_len);
+		at = otlp_put_bytes(at, points, p->points_len);
+		at = otlp_put_bytes(at, heads + p->head_len, p->tail_len);
 		heads += p->head_len + p->tail_len;
 		points += p->points_len;
 	}
@@ -106,15 +64,15 @@ static uint8_t *put_metrics(const struct otlp_writer *w, uint8_t *at)
 
 static int write_request(const struct otlp_writer *w, struct otlp_batch *ret)
 {
-	size_t inner = resource_metrics_size(w, w->closed_size), size = field_size(inner);
+	size_t inner = resource_metrics_size(w, w->closed_size), size = otlp_field_size(inner);
 	uint8_t *data = malloc(size), *at = data;
 
 	if (!data)
 		return -ENOMEM;
-	at = put_field_head(at, FIELD_EXPORT_RESOURCE_METRICS, inner);
-	at = put_bytes(at, w->resource.data, w->resource.len);
-	at = put_field_head(at, FIELD_RESOURCE_METRICS_SCOPE_METRICS, scope_metrics_size(w, w->closed_size));
-	at = put_bytes(at, w->scope.data, w->scope.len);
+	at = otlp_put_field_head(at, FIELD_EXPORT_RESOURCE_METRICS, inner);
+	at = otlp_put_bytes(at, w->resource.data, w->resource.len);
+	at = otlp_put_field_head(at, FIELD_RESOURCE_METRICS_SCOPE_METRICS, scope_metrics_size(w, w->closed_size));
+	at = otlp_put_bytes(at, w->scope.data, w->scope.len);
 	put_metrics(w, at);
 	*ret = (struct otlp_batch){.data = data, .size = size, .points = w->points_in_batch};
 	return 0;
@@ -141,7 +99,7 @@ static void end_points(struct otlp_writer *w)
 		return;
 	strbuf_add(&w->heads, w->metric_head.data, w->metric_head.len);
 	strbuf_add(&w->heads, w->data_tail.data, w->data_tail.len);
-	w->closed_size += field_size(open_metric_size(w, 0));
+	w->closed_size += otlp_field_size(open_metric_size(w, 0));
 	w->closed_points_len = w->points.len;
 	w->closed[w->n_closed++] = part;
 }
@@ -177,13 +135,13 @@ void otlp_writer_add_point(struct otlp_writer *w, const struct otlp_span *parts,
 		return;
 	for (size_t at = 0; at < n; at++)
 		len += parts[at].len;
-	if (request_size(w, field_size(len)) > w->max_bytes || w->n_closed == OTLP_METRICS_MAX)
+	if (request_size(w, otlp_field_size(len)) > w->max_bytes || w->n_closed == OTLP_METRICS_MAX)
 		end_batch(w);
-	if (request_size(w, field_size(len)) > w->max_bytes) {
+	if (request_size(w, otlp_field_size(len)) > w->max_bytes) {
 		w->dropped++;
 		return;
 	}
-	add_field_head(&w->points, FIELD_DATA_POINTS, len);
+	otlp_add_field_head(&w->points, FIELD_DATA_POINTS, len);
 	for (size_t at = 0; at < n; at++)
 		strbuf_add(&w->points, parts[at].data, parts[at].len);
 	w->points_in_batch++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings data points together to requests of bounded size. Part of otlp.c, which packs the pieces with protobuf-c;
- * here they are only bytes. That works because in protobuf the bytes of a message's parts in a row are the bytes of the
- * whole: a request is the head of its resource, the head of its scope, then metrics; a metric is its head, then its
- * points. The size of all that is known before it is written, so a batch is closed before it grows too large.
+ * Strings data points together to requests of bounded size. Part of otlp.c; the pieces come packed (otlp_pack.h), here
+ * they are only bytes: a request is the head of its resource, the head of its scope, then metrics; a metric is its
+ * head, then its points. The size of all that is known before it is written, so a batch is closed before it grows too
+ * large.
  */
 #pragma once
 

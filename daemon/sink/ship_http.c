@@ -412,7 +412,6 @@ static int set_options(struct ship_http *h, const struct ship_options *o)
 
 	if (r < 0)
 		return r;
-	SET(h->easy, CURLOPT_URL, o->endpoint);
 	SET(h->easy, CURLOPT_POST, 1L);
 	SET(h->easy, CURLOPT_HTTP_VERSION,
 	    (long)CURL_HTTP_VERSION_1_1); /* one request at a time gains nothing from 2 */
@@ -506,7 +505,7 @@ struct ship_http *ship_http_free(struct ship_http *h)
 	return NULL;
 }
 
-int ship_http_post(struct ship_http *h, const uint8_t *body, size_t len, bool compressed)
+int ship_http_post(struct ship_http *h, const char *url, const uint8_t *body, size_t len, bool compressed)
 {
 	int r;
 
@@ -514,6 +513,7 @@ int ship_http_post(struct ship_http *h, const uint8_t *body, size_t len, bool co
 		return -EBUSY;
 	forget_answer(&h->answer);
 	h->error[0] = '\0';
+	SET(h->easy, CURLOPT_URL, url);
 	SET(h->easy, CURLOPT_HTTPHEADER, compressed ? h->headers_gzip : h->headers);
 	SET(h->easy, CURLOPT_POSTFIELDS, (const char *)body);
 	SET(h->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len);

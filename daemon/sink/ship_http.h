@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One HTTP POST at a time to one URL, inside the caller's event loop: the transport under ship.c. The only file of the
+ * One HTTP POST at a time, inside the caller's event loop: the transport under ship.c. The only file of the
  * sinks that sees libcurl.
  */
 #pragma once
@@ -30,12 +30,12 @@ struct ship_http_result {
  * returns or begins another request. */
 typedef void (*ship_http_done)(const struct ship_http_result *result, void *userdata);
 
-/* Uses endpoint, timeout, headers and user agent of the options; they are copied. -EINVAL for a header that cannot be
+/* Uses timeout, headers and user agent of the options; they are copied. -EINVAL for a header that cannot be
  * sent, -ENOMEM. */
 int ship_http_new(sd_event *event, const struct ship_options *options, ship_http_done done, void *userdata,
 		  struct ship_http **ret);
 /* Drops a request under way without a call to `done`. Never waits. Accepts NULL, returns NULL. */
 struct ship_http *ship_http_free(struct ship_http *h);
-/* Begins a request; the body is borrowed until its end. May be called from `done`. -EBUSY, -ENOMEM. */
-int ship_http_post(struct ship_http *h, const uint8_t *body, size_t len, bool compressed);
+/* Begins a request; the body is borrowed until its end, the URL copied. May be called from `done`. -EBUSY, -ENOMEM. */
+int ship_http_post(struct ship_http *h, const char *url, const uint8_t *body, size_t len, bool compressed);
 bool ship_http_busy(const struct ship_http *h);

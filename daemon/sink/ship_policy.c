@@ -12,10 +12,11 @@
 #include "daemon/base/clock.h"
 #include "daemon/sink/ship.h"
 
-#define METRICS_PATH "/v1/metrics"
 #define LOG_INTERVAL_NS (60 * NSEC_PER_SEC)
 
 /* ---- URL ---- */
+
+static const char *const signal_paths[QUEUE_KINDS] = {[QUEUE_METRICS] = "/v1/metrics", [QUEUE_LOGS] = "/v1/logs"};
 
 /* Length of "http://" or "https://" at the start, 0 if neither. */
 static size_t scheme_length(const char *url)
@@ -86,9 +87,21 @@ static bool authority_valid(const char *authority, const char *end)
 	return host_valid(authority, colon ? colon : end);
 }
 
-int ship_url(const char *endpoint, char **ret)
+/* Length of `url` without a signal's path at its end; the path begins at `path` or behind. */
+static size_t base_length(const char *url, const char *path, size_t len)
 {
-	size_t scheme = scheme_length(endpoint), suffix = strlen(METRICS_PATH), len = strlen(endpoint);
+	for (size_t at = 0; at < QUEUE_KINDS; at++) {
+		size_t n = strlen(signal_paths[at]);
+
+		if ((size_t)(url + len - path) >= n && strncmp(url + len - n, signal_paths[at], n) == 0)
+			return len - n;
+	}
+	return len;
+}
+
+int ship_url(const char *endpoint, enum queue_kind signal, char **ret)
+{
+	size_t scheme = scheme_length(endpoint), len = strlen(endpoint);
 	const char *path = endpoint + scheme + strcspn(endpoint + scheme, "/");
 	char *url;
 
@@ -96,9 +109,7 @@ int ship_url(const char *endpoint, char **ret)
 		return -EINVAL;
 	while (endpoint + len > path && endpoint[len - 1] == '/')
 		len--;
-	if ((size_t)(endpoint + len - path) >= suffix && strncmp(endpoint + len - suffix, METRICS_PATH, suffix) == 0)
-		suffix = 0;
-	if (asprintf(&url, "%.*s%s", (int)len, endpoint, suffix ? METRICS_PATH : "") < 0)
+	if (asprintf(&url, "%.*s%s", (int)base_length(endpoint, path, len), endpoint, signal_paths[signal]) < 0)
 		return -ENOMEM;
 	*ret = url;
 	return 0;
@@ -106,7 +117,13 @@ int ship_url(const char *endpoint, char **ret)
 
 /* ---- answers ---- */
 
-enum ship_outcome ship_outcome_of(long status, bool compressed)
+/* Many receivers take metrics only. VictoriaMetrics says 400 to a path that it does not know. */
+static bool takes_none(enum queue_kind kind, long status, bool taken)
+{
+	return kind == QUEUE_LOGS && (status == 404 || status == 405 || status == 501 || (status == 400 && !taken));
+}
+
+enum ship_outcome ship_outcome_of(enum queue_kind kind, long status, bool compressed, bool taken)
 {
 	if (status >= 200 && status <= 299)
 		return SHIP_SENT;
@@ -121,7 +138,7 @@ enum ship_outcome ship_outcome_of(long status, bool compressed)
 	case 415:
 		return compressed ? SHIP_UNCOMPRESSED : SHIP_REJECTED;
 	default:
-		return SHIP_REJECTED;
+		return takes_none(kind, status, taken) ? SHIP_UNSUPPORTED : SHIP_REJECTED;
 	}
 }
 

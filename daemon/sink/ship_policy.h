@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/sink/queue.h"
+
 /* A server may ask for more patience, but a typing error of its operator must not silence a host for days. */
 #define SHIP_RETRY_AFTER_MAX_NS (UINT64_C(300) * 1000 * 1000 * 1000)
 
@@ -16,6 +18,7 @@ enum ship_outcome {
 	SHIP_UNCOMPRESSED, /* the same batch again at once, and nothing is compressed from now on */
 	SHIP_TOO_LARGE,    /* dropped */
 	SHIP_REJECTED,     /* dropped */
+	SHIP_UNSUPPORTED,  /* dropped: this receiver takes no logs */
 };
 
 /* What went wrong, as far as log lines are told apart: each kind has its own limit. */
@@ -36,8 +39,8 @@ enum ship_trouble {
 	SHIP_TROUBLES
 };
 
-/* What becomes of the batch after an answer with this HTTP status. */
-enum ship_outcome ship_outcome_of(long status, bool compressed);
+/* What becomes of a batch of this kind after an answer with this HTTP status; `taken`: the receiver took one before. */
+enum ship_outcome ship_outcome_of(enum queue_kind kind, long status, bool compressed, bool taken);
 /* Kind and plain words for a status outside 2xx; never NULL. */
 enum ship_trouble ship_trouble_of(long status);
 const char *ship_status_hint(long status);

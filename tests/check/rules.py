@@ -14,7 +14,7 @@ LIBRARIES = [
     (r"bpf/(libbpf|bpf|btf)\.h|.*\.skel\.h", LIBBPF),
     (r"microhttpd\.h", {"daemon/sink/scrape.c"}),
     (r"curl/.*", {"daemon/sink/ship_http.c"}),
-    (r"protobuf-c/.*|.*\.pb-c\.h", {"daemon/sink/otlp.c"}),
+    (r"protobuf-c/.*|.*\.pb-c\.h", {"daemon/sink/otlp_pack.c"}),
     (r"yaml\.h", {"config/yaml.c"}),
     (r"zlib\.h", {"daemon/sink/gzip.c"}),
     (r"sqlite3\.h", {"daemon/sink/spool.c"}),

@@ -10,9 +10,13 @@ import tempfile
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-# The body of POST /v1/metrics: the official name, and ours.
-REQUESTS = ("ExportMetricsServiceRequest", "ExportRequest")
+# The bodies of POST /v1/metrics and /v1/logs: the official name, and ours.
+REQUESTS = {
+    "metrics": ("ExportMetricsServiceRequest", "ExportRequest"),
+    "logs": ("ExportLogsServiceRequest", "ExportLogsRequest"),
+}
 CUMULATIVE = 2
+SEVERITY_ERROR = 17
 
 
 def compile_protos(folder):
@@ -26,35 +30,40 @@ def compile_protos(folder):
 
 
 class Schema:
-    """The messages of a FileDescriptorSet, dependencies before what depends on them."""
+    """The messages of a FileDescriptorSet, dependencies before what depends on them. A signal is "metrics" or "logs"."""
 
     def __init__(self, descriptors):
         self.descriptors = descriptors
-        pool = descriptor_pool.DescriptorPool()
+        self.pool = descriptor_pool.DescriptorPool()
         for file in descriptors.file:
-            pool.Add(file)
-        self.name = next(
+            self.pool.Add(file)
+        self.names = {signal: self._name(names) for signal, names in REQUESTS.items()}
+        self.messages = {signal: self._message(name) for signal, name in self.names.items()}
+
+    def _name(self, names):
+        return next(
             f"{file.package}.{message.name}"
-            for file in descriptors.file
+            for file in self.descriptors.file
             for message in file.message_type
-            if message.name in REQUESTS
+            if message.name in names
         )
-        descriptor = pool.FindMessageTypeByName(self.name)
+
+    def _message(self, name):
+        descriptor = self.pool.FindMessageTypeByName(name)
         if hasattr(message_factory, "GetMessageClass"):
-            self.message = message_factory.GetMessageClass(descriptor)
-        else:  # protobuf before 4.22
-            self.message = message_factory.MessageFactory(pool).GetPrototype(descriptor)
+            return message_factory.GetMessageClass(descriptor)
+        return message_factory.MessageFactory(self.pool).GetPrototype(descriptor)  # protobuf before 4.22
 
-    def decode(self, body):
+    def decode(self, body, signal="metrics"):
         """Raises google.protobuf.message.DecodeError on bytes that are no such message."""
-        return self.message.FromString(body)
+        return self.messages[signal].FromString(body)
 
-    def protoc_decode(self, body):
+    def protoc_decode(self, body, signal="metrics"):
         """The text that protoc --decode prints; fields that the schema does not know are shown by number."""
         with tempfile.NamedTemporaryFile() as f:
             f.write(self.descriptors.SerializeToString())
             f.flush()
-            argv = ["protoc", f"--descriptor_set_in={f.name}", f"--decode={self.name}"]
+            argv = ["protoc", f"--descriptor_set_in={f.name}", f"--decode={self.names[signal]}"]
             out = subprocess.run(argv, input=body, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if out.returncode != 0:
             raise RuntimeError("protoc: " + out.stderr.decode(errors="replace").strip())
@@ -71,8 +80,22 @@ class Point:
     monotonic: bool  # a cumulative monotonic sum; False: a gauge
 
 
+@dataclasses.dataclass
+class Record:
+    event: str
+    severity: int
+    severity_text: str
+    body: str
+    attributes: dict
+    time_ns: int
+    observed_ns: int
+    resource: dict
+
+
 def any_value(value):
     kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [any_value(v) for v in value.array_value.values]
     return getattr(value, kind) if kind else None
 
 
@@ -105,3 +128,20 @@ def points(request):
 
 def count_points(request):
     return sum(1 for _ in points(request))
+
+
+def records(request):
+    """All log records of a decoded request, as Records."""
+    for resource in request.resource_logs:
+        for scope in resource.scope_logs:
+            for record in scope.log_records:
+                yield Record(
+                    record.event_name,
+                    int(record.severity_number),
+                    record.severity_text,
+                    any_value(record.body),
+                    attributes(record.attributes),
+                    record.time_unix_nano,
+                    record.observed_time_unix_nano,
+                    attributes(resource.resource.attributes),
+                )

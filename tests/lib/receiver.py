@@ -5,9 +5,11 @@
         ... receiver.url ...
         batch = receiver.wait(1)[0]
 
-How it answers is the caller's choice: `answer` is called with each Batch and returns an Answer.
+How it answers is the caller's choice: `answer` is called with each Batch and returns an Answer. Metrics and logs are kept apart, so
+that a program that crashes on this host meanwhile disturbs no test of the metrics.
 """
 
+import collections
 import dataclasses
 import gzip
 import http.server
@@ -28,6 +30,10 @@ class Batch:
     body: bytes
     received: float  # Unix time
     error: str = ""
+
+    @property
+    def signal(self):
+        return "logs" if self.path.endswith("/v1/logs") else "metrics"
 
 
 @dataclasses.dataclass
@@ -91,13 +97,15 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 class Receiver:
-    """port 0 takes a free one. Keeps the last `keep` batches; .count and the sums know of all. Raises OSError if the port is taken."""
+    """port 0 takes a free one. Keeps the last `keep` batches of each signal; .counts and the sums know of all. Raises OSError if the
+    port is taken."""
 
     def __init__(self, port=0, host="127.0.0.1", answer=None, keep=1000):
         self.answer = answer or (lambda batch: Answer())
         self.keep = keep
-        self.batches = []
-        self.count = self.wire_bytes = self.body_bytes = 0
+        self.batches = collections.defaultdict(list)
+        self.counts = collections.Counter()
+        self.wire_bytes = self.body_bytes = 0
         self.closing = threading.Event()
         self.changed = threading.Condition()
         self.server = _Server((host, port), _Handler)
@@ -110,25 +118,30 @@ class Receiver:
     def url(self):
         return f"http://{self.host}:{self.port}"
 
+    @property
+    def count(self):
+        """Batches of metrics so far."""
+        return self.counts["metrics"]
+
     def take(self, batch):
         with self.changed:
-            self.count += 1
+            self.counts[batch.signal] += 1
             self.wire_bytes += batch.wire_bytes
             self.body_bytes += len(batch.body)
-            self.batches = (self.batches + [batch])[-self.keep :]
+            self.batches[batch.signal] = (self.batches[batch.signal] + [batch])[-self.keep :]
             self.changed.notify_all()
         return self.answer(batch)
 
-    def last(self):
+    def last(self, signal="metrics"):
         with self.changed:
-            return self.batches[-1] if self.batches else None
+            return self.batches[signal][-1] if self.batches[signal] else None
 
-    def wait(self, count, timeout=20):
-        """Waits until `count` batches in all have come; returns those that are kept."""
+    def wait(self, count, timeout=20, signal="metrics"):
+        """Waits until `count` batches of a signal in all have come; returns those that are kept."""
         with self.changed:
-            if not self.changed.wait_for(lambda: self.count >= count, timeout):
-                raise AssertionError(f"{self.count} instead of {count} batches came within {timeout} s")
-            return list(self.batches)
+            if not self.changed.wait_for(lambda: self.counts[signal] >= count, timeout):
+                raise AssertionError(f"{self.counts[signal]} instead of {count} batches of {signal} came within {timeout} s")
+            return list(self.batches[signal])
 
     def close(self):
         self.closing.set()

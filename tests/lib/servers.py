@@ -100,7 +100,7 @@ def official_schema():
     folder = os.path.join(fetched(*OFFICIAL_DESCRIPTORS), "usr", "lib", "python3", "dist-packages")
     sys.path.insert(0, folder)
     try:
-        module = importlib.import_module("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+        modules = [importlib.import_module(f"opentelemetry.proto.collector.{s}.v1.{s}_service_pb2") for s in otlp.REQUESTS]
     finally:
         sys.path.remove(folder)
     descriptors, seen = descriptor_pb2.FileDescriptorSet(), set()
@@ -112,5 +112,6 @@ def official_schema():
                 add(dependency)
             file.CopyToProto(descriptors.file.add())
 
-    add(module.DESCRIPTOR)
+    for module in modules:
+        add(module.DESCRIPTOR)
     return otlp.Schema(descriptors)

@@ -18,87 +18,13 @@
 #include "daemon/base/utf8.h"
 #include "daemon/sink/otlp.h"
 #include "tests/unit/otlp-golden.h"
+#include "tests/unit/wire.h"
 
 #define T0 UINT64_C(1700000000000000000)
 #define NO_LIMIT ((size_t)64 << 20)
 #define SSHD "/system.slice/sshd.service"
 
 static const struct otlp_host host = {"0.1.0", "0123456789abcdef", "node-1", "amd64"};
-
-/* ---- reading the wire format ---- */
-
-struct cursor {
-	const uint8_t *at, *end;
-};
-
-struct field {
-	uint32_t number;
-	uint64_t value;      /* of a varint or fixed64 */
-	struct cursor bytes; /* of a length-prefixed field */
-};
-
-static uint64_t read_varint(struct cursor *c)
-{
-	uint64_t value = 0;
-	int shift = 0;
-
-	do {
-		assert_true(c->at < c->end && shift < 64);
-		value |= (uint64_t)(*c->at & 0x7f) << shift;
-		shift += 7;
-	} while (*c->at++ & 0x80);
-	return value;
-}
-
-static bool next(struct cursor *c, struct field *f)
-{
-	uint64_t tag;
-
-	if (c->at == c->end)
-		return false;
-	tag = read_varint(c);
-	f->number = (uint32_t)(tag >> 3);
-	switch (tag & 7) {
-	case 0:
-		f->value = read_varint(c);
-		break;
-	case 1:
-		assert_true(c->end - c->at >= 8);
-		memcpy(&f->value, c->at, 8); /* little endian, as the tests' hosts are */
-		c->at += 8;
-		break;
-	case 2:
-		f->value = read_varint(c);
-		assert_true(f->value <= (uint64_t)(c->end - c->at));
-		f->bytes = (struct cursor){c->at, c->at + f->value};
-		c->at += f->value;
-		break;
-	default:
-		fail_msg("wire type %d", (int)(tag & 7));
-	}
-	return true;
-}
-
-/* The first field `number` of a message; empty if it is not there. */
-static struct cursor part(struct cursor c, uint32_t number)
-{
-	struct field f;
-
-	while (next(&c, &f))
-		if (f.number == number)
-			return f.bytes;
-	return (struct cursor){0};
-}
-
-static void copy_text(struct cursor c, char *to, size_t size)
-{
-	size_t len = (size_t)(c.end - c.at);
-
-	assert_true(len < size);
-	assert_true(utf8_valid((const char *)c.at, len));
-	memcpy(to, c.at, len);
-	to[len] = '\0';
-}
 
 /* ---- a request as a list of points, each a line of text ---- */
 
@@ -113,33 +39,33 @@ struct points {
 	} list[600];
 };
 
-static void read_attributes(struct cursor message, uint32_t number, char *out, size_t size)
+static void read_attributes(struct wire message, uint32_t number, char *out, size_t size)
 {
 	char key[64], value[4200];
-	struct field f;
+	struct wire_field f;
 	size_t len = 0;
 
 	out[0] = '\0';
-	while (next(&message, &f)) {
+	while (wire_next(&message, &f)) {
 		if (f.number != number)
 			continue;
-		copy_text(part(f.bytes, 1), key, sizeof(key));
-		copy_text(part(part(f.bytes, 2), 1), value, sizeof(value));
+		wire_text(wire_part(f.bytes, 1), key, sizeof(key));
+		wire_text(wire_part(wire_part(f.bytes, 2), 1), value, sizeof(value));
 		len += (size_t)snprintf(out + len, size - len, "%s=%s;", key, value);
 		assert_true(len < size);
 	}
 }
 
-static void read_point(struct cursor c, const char *metric, bool sum, struct points *out)
+static void read_point(struct wire c, const char *metric, bool sum, struct points *out)
 {
 	struct point *p = &out->list[out->n++];
-	struct field f;
+	struct wire_field f;
 
 	assert_true(out->n <= ARRAY_SIZE(out->list));
 	*p = (struct point){.sum = sum};
 	snprintf(p->metric, sizeof(p->metric), "%s", metric);
 	read_attributes(c, 7, p->attributes, sizeof(p->attributes));
-	while (next(&c, &f)) {
+	while (wire_next(&c, &f)) {
 		if (f.number == 2)
 			p->start = f.value;
 		else if (f.number == 3)
@@ -152,16 +78,16 @@ static void read_point(struct cursor c, const char *metric, bool sum, struct poi
 	}
 }
 
-static void read_metric(struct cursor c, struct points *out)
+static void read_metric(struct wire c, struct points *out)
 {
-	struct cursor sum = part(c, 7), data = sum.at ? sum : part(c, 5);
+	struct wire sum = wire_part(c, 7), data = sum.at ? sum : wire_part(c, 5);
 	uint64_t temporality = 0, monotonic = 0;
-	struct field f;
+	struct wire_field f;
 	char name[64];
 
-	copy_text(part(c, 1), name, sizeof(name));
+	wire_text(wire_part(c, 1), name, sizeof(name));
 	assert_non_null(data.at);
-	while (next(&data, &f)) {
+	while (wire_next(&data, &f)) {
 		if (f.number == 1)
 			read_point(f.bytes, name, sum.at, out);
 		else if (f.number == 2)
@@ -176,20 +102,21 @@ static void read_metric(struct cursor c, struct points *out)
 /* Appends the points of a request, which must name the host and the scope. */
 static void read_request(const struct otlp_batch *b, struct points *out)
 {
-	struct cursor whole = {b->data, b->data + b->size};
-	struct cursor resource_metrics = part(whole, 1), scope_metrics = part(resource_metrics, 2), c = scope_metrics;
+	struct wire whole = {b->data, b->data + b->size};
+	struct wire resource_metrics = wire_part(whole, 1), scope_metrics = wire_part(resource_metrics, 2),
+		    c = scope_metrics;
 	size_t before = out->n;
 	char text[512];
-	struct field f;
+	struct wire_field f;
 
 	assert_ptr_equal(resource_metrics.end, whole.end);
 	assert_ptr_equal(scope_metrics.end, whole.end);
-	read_attributes(part(resource_metrics, 1), 1, text, sizeof(text));
+	read_attributes(wire_part(resource_metrics, 1), 1, text, sizeof(text));
 	assert_string_equal(text, "service.name=faultd;service.instance.id=0123456789abcdef;service.version=0.1.0;"
 				  "host.id=0123456789abcdef;host.name=node-1;host.arch=amd64;");
-	copy_text(part(part(scope_metrics, 1), 1), text, sizeof(text));
+	wire_text(wire_part(wire_part(scope_metrics, 1), 1), text, sizeof(text));
 	assert_string_equal(text, "faultd");
-	while (next(&c, &f))
+	while (wire_next(&c, &f))
 		if (f.number == 2)
 			read_metric(f.bytes, out);
 	assert_int_equal(out->n - before, b->points);
@@ -273,6 +200,14 @@ static void add_faults(struct world *w, uint64_t id, uint32_t class, uint64_t gr
 	aggregate_faults(w->aggregate, id, counts);
 }
 
+static void add_bad(struct world *w, uint64_t id, enum bad_outcome outcome, uint32_t class, uint64_t growth)
+{
+	struct bad_counts counts = {0};
+
+	counts.count[outcome][class] = growth;
+	aggregate_bad(w->aggregate, id, &counts);
+}
+
 static void tick(struct world *w)
 {
 	aggregate_tick(w->aggregate, w->snapshot.now_ns, w->snapshot.now_unix_ns);
@@ -315,10 +250,14 @@ static void bytes_are_those_that_protoc_makes_of_the_public_schema(void **state)
 	add_faults(w, 1, FAULT_CLASS(FAULT_USER, FAULT_READ, FAULT_MISSING), 7);
 	add_faults(w, 1, FAULT_CLASS(FAULT_KERNEL, FAULT_WRITE, FAULT_PROTECTION), 300);
 	aggregate_major(w->aggregate, SSHD, 3);
+	add_bad(w, 1, BAD_HANDLED, BAD_BASE_BUS + 2, 2);
+	add_bad(w, 1, BAD_FATAL, BAD_BASE_SEGV + 1, 300);
+	add_bad(w, 1, BAD_HANDLED, BAD_BASE_SEGV + 1, 1);
+	w->snapshot.bad_signals = 1u << BAD_SEGV;
 	tick(w);
 	encode(w, NO_LIMIT);
 	assert_int_equal(w->n_batches, 1);
-	assert_int_equal(w->batches[0].points, 7);
+	assert_int_equal(w->batches[0].points, 7 + 3 + 4);
 	assert_int_equal(w->dropped, 0);
 	assert_int_equal(w->batches[0].size, sizeof(golden));
 	assert_memory_equal(w->batches[0].data, golden, sizeof(golden));
@@ -341,6 +280,69 @@ static void only_classes_that_counted_have_points(void **state)
 	assert_null(find(&w->points, "faultd.major_page_faults", ""));
 	assert_null(find(&w->points, "faultd.page_fault.rate", "idle"));
 	assert_int_equal(w->points.n, 2 + 4);
+}
+
+static void only_bad_accesses_that_were_made_have_points(void **state)
+{
+	struct world *w = *state;
+	const struct point *p;
+
+	w->snapshot.bad_signals = 1u << BAD_SEGV;
+	add_cgroup(w, 1, SSHD);
+	add_cgroup(w, 2, "/good.slice");
+	add_cgroup(w, 3, "/bad.slice");
+	add_faults(w, 2, 0, 1);
+	add_bad(w, 1, BAD_FATAL, BAD_BASE_SEGV + BAD_CODE_SENT(BAD_CODES_SEGV), 1);
+	add_bad(w, 3, BAD_FATAL, BAD_BASE_SEGV + BAD_CODE_SENT(BAD_CODES_SEGV), 4);
+	add_bad(w, 3, BAD_HANDLED, BAD_BASE_SEGV + BAD_CODE_SENT(BAD_CODES_SEGV), 2);
+	tick(w);
+	encode(w, NO_LIMIT);
+	p = find(&w->points, "faultd.bad_accesses",
+		 "cgroup.path=/bad.slice;systemd.slice=bad.slice;faultd.signal=SIGSEGV;faultd.code=sent;"
+		 "faultd.outcome=fatal;");
+	assert_non_null(p);
+	assert_true(p->sum);
+	assert_int_equal(p->bits, 4);
+	assert_int_equal(p->start, T0);
+	assert_int_equal(find(&w->points, "faultd.bad_accesses", "outcome=handled;")->bits, 2);
+	assert_null(find(&w->points, "faultd.bad_access.rate", "good"));
+	/* 1 class and 2 rates; 2 classes and 2 rates; 2 rates of `other`; and of the page faults 1 class and 2 rates
+	 * of 4. */
+	assert_int_equal(w->points.n, 3 + 4 + 2 + 1 + 2 * 4);
+}
+
+static void rates_of_bad_accesses_are_of_both_outcomes(void **state)
+{
+	struct world *w = *state;
+	const struct point *p;
+	double rate;
+
+	w->snapshot.bad_signals = 1u << BAD_SEGV;
+	add_cgroup(w, 1, SSHD);
+	add_bad(w, 1, BAD_FATAL, BAD_BASE_FPE + 1, 3);
+	add_bad(w, 1, BAD_HANDLED, BAD_BASE_SEGV + 2, 4);
+	tick(w); /* after two seconds */
+	encode(w, NO_LIMIT);
+	p = find(&w->points, "faultd.bad_access.rate",
+		 "systemd.unit=sshd.service;systemd.slice=system.slice;window=10s;");
+	assert_non_null(p);
+	assert_false(p->sum);
+	assert_int_equal(p->kind, 4);
+	memcpy(&rate, &p->bits, sizeof(rate));
+	assert_true(rate > 3.4999 && rate < 3.5001);
+	assert_non_null(find(&w->points, "faultd.bad_access.rate", "cgroup.path=other;window=1m;"));
+}
+
+static void a_host_that_does_not_look_tells_no_bad_accesses(void **state)
+{
+	struct world *w = *state;
+
+	add_cgroup(w, 1, SSHD);
+	add_bad(w, 1, BAD_FATAL, BAD_BASE_SEGV + 1, 3);
+	tick(w);
+	encode(w, NO_LIMIT);
+	for (size_t at = 0; at < w->points.n; at++)
+		assert_null(strstr(w->points.list[at].metric, "bad"));
 }
 
 static void container_and_pod_are_attributes(void **state)
@@ -446,6 +448,8 @@ static void drops_are_told_by_reason(void **state)
 
 	w->self.drop_uncounted = 12;
 	w->self.drop_rejected = 30;
+	w->self.drop_log_unsupported = 5;
+	w->self.crash_suppressed = 6;
 	w->self.cgroups_max = 64;
 	w->snapshot.self = &w->self;
 	encode(w, NO_LIMIT);
@@ -456,6 +460,8 @@ static void drops_are_told_by_reason(void **state)
 	assert_int_equal(find(&w->points, "faultd.drops", "reason=no_slot;")->bits, 0);
 	assert_non_null(find(&w->points, "faultd.drops", "reason=cgroup_limit;"));
 	assert_int_equal(find(&w->points, "faultd.ship_dropped_data_points", "reason=rejected;")->bits, 30);
+	assert_int_equal(find(&w->points, "faultd.ship_dropped_log_records", "reason=unsupported;")->bits, 5);
+	assert_int_equal(find(&w->points, "faultd.crash_records", "result=suppressed;")->bits, 6);
 	p = find(&w->points, "faultd.cgroups_limit", "");
 	assert_int_equal(p->bits, 64);
 	assert_string_equal(p->attributes, "");
@@ -644,6 +650,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    TEST(bytes_are_those_that_protoc_makes_of_the_public_schema),
 	    TEST(only_classes_that_counted_have_points),
+	    TEST(only_bad_accesses_that_were_made_have_points),
+	    TEST(rates_of_bad_accesses_are_of_both_outcomes),
+	    TEST(a_host_that_does_not_look_tells_no_bad_accesses),
 	    TEST(container_and_pod_are_attributes),
 	    TEST(attributes_without_a_value_are_left_out),
 	    TEST(invalid_utf8_in_a_path_is_valid_in_the_batch),

@@ -16,10 +16,10 @@
 
 /* ---- URLs ---- */
 
-static void assert_url(const char *endpoint, const char *expected)
+static void assert_url_of(const char *endpoint, enum queue_kind signal, const char *expected)
 {
 	auto_free char *url = NULL;
-	int r = ship_url(endpoint, &url);
+	int r = ship_url(endpoint, signal, &url);
 
 	if (!expected) {
 		if (r != -EINVAL)
@@ -29,6 +29,13 @@ static void assert_url(const char *endpoint, const char *expected)
 	if (r != 0)
 		fail_msg("\"%s\" was refused", endpoint);
 	assert_string_equal(url, expected);
+}
+
+static void assert_url(const char *endpoint, const char *expected)
+{
+	assert_url_of(endpoint, QUEUE_METRICS, expected);
+	if (!expected)
+		assert_url_of(endpoint, QUEUE_LOGS, NULL);
 }
 
 static void the_metrics_path_is_appended_to_a_base_url(void **state)
@@ -51,6 +58,20 @@ static void a_path_that_ends_in_the_metrics_path_is_kept(void **state)
 	assert_url("http://h:1/av1/metrics", "http://h:1/av1/metrics/v1/metrics");
 	assert_url("http://h:1/v1/metrics/a", "http://h:1/v1/metrics/a/v1/metrics");
 	assert_url("http://metrics", "http://metrics/v1/metrics");
+}
+
+static void logs_have_a_path_beside_that_of_the_metrics(void **state)
+{
+	assert_url_of("http://127.0.0.1:4318", QUEUE_LOGS, "http://127.0.0.1:4318/v1/logs");
+	assert_url_of("https://example.com/tenants/a-1/", QUEUE_LOGS, "https://example.com/tenants/a-1/v1/logs");
+	assert_url_of("http://h:1/v1/metrics", QUEUE_LOGS, "http://h:1/v1/logs");
+	assert_url_of("http://h:1/v1/metrics/", QUEUE_LOGS, "http://h:1/v1/logs");
+	assert_url_of("http://vm:8428/opentelemetry/v1/metrics", QUEUE_LOGS, "http://vm:8428/opentelemetry/v1/logs");
+	assert_url_of("http://h:1/av1/metrics", QUEUE_LOGS, "http://h:1/av1/metrics/v1/logs");
+	assert_url_of("http://h:1/v1/logs", QUEUE_LOGS, "http://h:1/v1/logs");
+	assert_url_of("http://h:1/a/v1/logs", QUEUE_METRICS, "http://h:1/a/v1/metrics");
+	assert_url_of("http://logs", QUEUE_LOGS, "http://logs/v1/logs");
+	assert_url_of("http://v1/logs", QUEUE_LOGS, "http://v1/logs/v1/logs"); /* v1 is a host */
 }
 
 static void other_schemes_are_refused(void **state)
@@ -117,8 +138,22 @@ static void outcomes_follow_the_protocol(void **state)
 	};
 
 	for (size_t at = 0; at < ARRAY_SIZE(cases); at++) {
-		assert_int_equal(ship_outcome_of(cases[at].status, true), cases[at].compressed);
-		assert_int_equal(ship_outcome_of(cases[at].status, false), cases[at].plain);
+		assert_int_equal(ship_outcome_of(QUEUE_METRICS, cases[at].status, true, at % 2), cases[at].compressed);
+		assert_int_equal(ship_outcome_of(QUEUE_METRICS, cases[at].status, false, at % 2), cases[at].plain);
+	}
+}
+
+static void a_receiver_may_take_metrics_only(void **state)
+{
+	for (long status = 100; status < 1000; status++) {
+		for (int bits = 0; bits < 4; bits++) {
+			bool compressed = bits & 1, taken = bits & 2;
+			bool none = status == 404 || status == 405 || status == 501 || (status == 400 && !taken);
+
+			assert_int_equal(ship_outcome_of(QUEUE_LOGS, status, compressed, taken),
+					 none ? SHIP_UNSUPPORTED
+					      : ship_outcome_of(QUEUE_METRICS, status, compressed, taken));
+		}
 	}
 }
 
@@ -303,10 +338,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_metrics_path_is_appended_to_a_base_url),
 	    cmocka_unit_test(a_path_that_ends_in_the_metrics_path_is_kept),
+	    cmocka_unit_test(logs_have_a_path_beside_that_of_the_metrics),
 	    cmocka_unit_test(other_schemes_are_refused),
 	    cmocka_unit_test(users_queries_and_fragments_are_refused),
 	    cmocka_unit_test(malformed_hosts_and_ports_are_refused),
 	    cmocka_unit_test(outcomes_follow_the_protocol),
+	    cmocka_unit_test(a_receiver_may_take_metrics_only),
 	    cmocka_unit_test(hints_say_what_an_operator_should_look_at),
 	    cmocka_unit_test(retry_after_takes_seconds),
 	    cmocka_unit_test(retry_after_takes_the_three_dates_of_http),

@@ -8,22 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/mman.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <cmocka.h>
 
 #include "daemon/base/cleanup.h"
 #include "daemon/base/clock.h"
-#include "daemon/sink/ship.h"
-#include "tests/unit/http-script.h"
-
-#define ANSWER(status, headers, body) "HTTP/1.1 " status "\r\n" headers "\r\n" body
-#define EMPTY "Content-Length: 0\r\n"
-#define OK ANSWER("200 OK", EMPTY, "")
-#define PATIENCE_NS (5 * NSEC_PER_SEC)
+#include "tests/unit/ship-fixture.h"
 
 /* ---- a resolver that does not touch the network: libcurl's look-ups land here ---- */
 
@@ -43,192 +34,6 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 	}
 	*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
 	return real(node, service, hints, ret);
-}
-
-/* ---- the world of one test ---- */
-
-struct world {
-	sd_event *event;
-	struct queue *queue;
-	struct self_stats self;
-	struct ship *ship;
-	struct script_server server;
-	bool serving;
-	int log, stderr_before;
-};
-
-static int set_up(void **state)
-{
-	struct world *w = calloc(1, sizeof(*w));
-
-	assert_non_null(w);
-	assert_true(sd_event_new(&w->event) >= 0);
-	assert_int_equal(queue_new(4 << 20, &w->queue), 0);
-	w->log = memfd_create("log", MFD_CLOEXEC);
-	w->stderr_before = dup(STDERR_FILENO);
-	assert_true(w->log >= 0 && w->stderr_before >= 0);
-	dup2(w->log, STDERR_FILENO);
-	*state = w;
-	return 0;
-}
-
-static const char *read_log(const struct world *w)
-{
-	static char text[16384];
-	ssize_t n = pread(w->log, text, sizeof(text) - 1, 0);
-
-	text[n > 0 ? n : 0] = '\0';
-	return text;
-}
-
-static int tear_down(void **state)
-{
-	struct world *w = *state;
-
-	ship_free(w->ship);
-	if (w->serving)
-		script_stop(&w->server);
-	script_forget(&w->server);
-	queue_free(w->queue);
-	sd_event_unref(w->event);
-	dup2(w->stderr_before, STDERR_FILENO);
-	close(w->stderr_before);
-	close(w->log);
-	free(w);
-	return 0;
-}
-
-static void serve(struct world *w, const struct script_step *steps, size_t n)
-{
-	script_start(&w->server, steps, n, 0);
-	w->serving = true;
-}
-#define SERVE(w, ...)                                             \
-	static const struct script_step steps_[] = {__VA_ARGS__}; \
-	serve(w, steps_, sizeof(steps_) / sizeof(steps_[0]))
-
-static struct ship_options options_for(const char *url)
-{
-	return (struct ship_options){
-	    .endpoint = url,
-	    .timeout_ns = 2 * NSEC_PER_SEC,
-	    .gzip = 1,
-	    .user_agent = "faultd/0.1.0",
-	    .backoff_min_ns = 10 * NSEC_PER_MSEC,
-	    .backoff_max_ns = 50 * NSEC_PER_MSEC,
-	};
-}
-
-static void make_ship_at(struct world *w, const char *url)
-{
-	struct ship_options o = options_for(url);
-
-	assert_int_equal(ship_new(w->event, &o, w->queue, &w->self, &w->ship), 0);
-}
-
-static const char *url_of(uint16_t port)
-{
-	static char url[64];
-
-	snprintf(url, sizeof(url), "http://127.0.0.1:%u/v1/metrics", port);
-	return url;
-}
-
-static void make_ship(struct world *w)
-{
-	make_ship_at(w, url_of(w->server.port));
-}
-
-/* A batch of `size` bytes of `mark` with 10 data points. */
-static void push(struct world *w, char mark, size_t size)
-{
-	uint8_t *data = malloc(size);
-	size_t dropped;
-
-	assert_non_null(data);
-	memset(data, mark, size);
-	assert_int_equal(queue_push(w->queue, data, size, 10, clock_monotonic_ns(), &dropped), 0);
-}
-
-static void turn(struct world *w)
-{
-	assert_true(sd_event_run(w->event, 10000) >= 0);
-}
-
-/* Runs the loop until `condition`, which must come about in reasonable time. */
-#define RUN_UNTIL(w, condition)                                                                      \
-	do {                                                                                         \
-		uint64_t give_up_ = clock_monotonic_ns() + PATIENCE_NS;                              \
-		while (!(condition)) {                                                               \
-			turn(w);                                                                     \
-			if (clock_monotonic_ns() > give_up_)                                         \
-				fail_msg("waited in vain for %s; log: %s", #condition, read_log(w)); \
-		}                                                                                    \
-	} while (0)
-
-static void run_until_empty(struct world *w)
-{
-	RUN_UNTIL(w, queue_count(w->queue) == 0);
-	assert_false(ship_busy(w->ship));
-}
-
-static void push_and_run(struct world *w)
-{
-	push(w, 'a', 1000);
-	ship_kick(w->ship);
-	run_until_empty(w);
-}
-
-static void assert_counts(const struct world *w, uint64_t sent, uint64_t retried, uint64_t rejected)
-{
-	assert_int_equal(w->self.ship_sent, sent);
-	assert_int_equal(w->self.ship_retried, retried);
-	assert_int_equal(w->self.ship_rejected, rejected);
-}
-
-static size_t occurrences(const char *text, const char *part)
-{
-	size_t n = 0;
-
-	for (; (text = strstr(text, part)); text++)
-		n++;
-	return n;
-}
-
-static void assert_logged(const struct world *w, size_t times, const char *part)
-{
-	if (occurrences(read_log(w), part) != times)
-		fail_msg("\"%s\" is not %zu times in the log: %s", part, times, read_log(w));
-}
-
-/* Value of a request header, NULL if absent. */
-static const char *header(const struct script_request *r, const char *name)
-{
-	static char value[256];
-	const char *line = r->head;
-	size_t len = strlen(name);
-
-	while ((line = strstr(line, "\r\n"))) {
-		line += 2;
-		if (strncasecmp(line, name, len) == 0 && line[len] == ':') {
-			line += len + 1;
-			line += strspn(line, " ");
-			snprintf(value, sizeof(value), "%.*s", (int)strcspn(line, "\r"), line);
-			return value;
-		}
-	}
-	return NULL;
-}
-
-/* Uncompresses a request's body; returns its size. */
-static size_t unpack(const struct script_request *r, uint8_t *out, size_t size)
-{
-	z_stream z = {.next_in = r->body, .avail_in = (uInt)r->body_len, .next_out = out, .avail_out = (uInt)size};
-
-	assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK); /* 16: gzip */
-	assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
-	inflateEnd(&z);
-	return z.total_out;
 }
 
 /* ---- what is sent ---- */
@@ -467,7 +272,7 @@ static void a_batch_that_gave_way_while_waiting_is_not_sent(void **state)
 {
 	struct world *w = *state;
 	uint8_t plain[2000];
-	size_t dropped;
+	struct queue_dropped dropped;
 
 	SERVE(w, {ANSWER("503 Busy", EMPTY, ""), THEN_KEEP}, {OK, THEN_KEEP});
 	make_ship(w);
@@ -475,7 +280,7 @@ static void a_batch_that_gave_way_while_waiting_is_not_sent(void **state)
 	ship_kick(w->ship);
 	RUN_UNTIL(w, w->self.ship_retried == 1);
 	queue_set_max_bytes(w->queue, 999, &dropped);
-	assert_int_equal(dropped, 10);
+	assert_int_equal(dropped.points[QUEUE_METRICS], 10);
 	push(w, 'b', 500);
 	run_until_empty(w);
 	assert_int_equal(w->server.n_requests, 2);
@@ -716,7 +521,7 @@ static void a_hanging_receiver_does_not_hold_the_loop(void **state)
 {
 	struct world *w = *state;
 	uint64_t before, longest = 0;
-	size_t dropped;
+	struct queue_dropped dropped;
 
 	SERVE(w, {"", THEN_HANG});
 	make_ship(w);
@@ -737,7 +542,7 @@ static void a_hanging_receiver_does_not_hold_the_loop(void **state)
 	/* The batch is still there, and free again: another shipper may send it, and it may give way. */
 	assert_int_equal(queue_count(w->queue), 1);
 	queue_set_max_bytes(w->queue, 10, &dropped);
-	assert_int_equal(dropped, 10);
+	assert_int_equal(dropped.points[QUEUE_METRICS], 10);
 }
 
 static void an_answer_that_is_not_http_is_retried(void **state)
@@ -842,8 +647,6 @@ static void a_shipper_with_nothing_to_do_is_quiet(void **state)
 		assert_int_equal(sd_event_run(w->event, 1000), 0); /* nothing pending */
 	ship_kick(NULL);
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
 {
