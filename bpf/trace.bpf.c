@@ -275,7 +275,7 @@ int BPF_PROG(trace_made, int sig, struct kernel_siginfo *info, struct task_struc
 	struct trace_cpu *cpu = this_cpu();
 	struct subject s = {0};
 
-	/* Results other than 0 (delivered) and 4 (delivered without info): it was ignored, or one like it waits already. */
+	/* Results other than 0 (delivered) and 4 (delivered without info): it was ignored, or one like it waits. */
 	if (!(signals & 1u << bad_signal_of(sig)) || (result != 0 && result != 4) || !wanted(&s))
 		return 0;
 	if ((__u32)task->pid != s.tid || !cpu || !has_allowance(cpu, lane_of(TRACE_BAD, &s), bpf_ktime_get_ns()))
