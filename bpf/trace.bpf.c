@@ -93,37 +93,43 @@ static __always_inline struct trace_cpu *this_cpu(void)
 }
 
 /* Whether the limit would let one more through. */
-static __always_inline bool has_allowance(const struct trace_cpu *cpu, __u32 type, __u64 now_ns)
+static __always_inline bool has_allowance(const struct trace_cpu *cpu, __u32 lane, __u64 now_ns)
 {
-	__u64 next = cpu->next_ns[type];
+	__u64 next = cpu->next_ns[lane];
 
 	return (next < now_ns ? now_ns : next) + period_ns <= now_ns + burst_ns;
 }
 
 /* A bucket of tokens in one word: next_ns runs ahead of the clock by what was spent and has not come back yet. */
-static __always_inline bool within_limit(struct trace_cpu *cpu, __u32 type, __u64 now_ns)
+static __always_inline bool within_limit(struct trace_cpu *cpu, __u32 lane, __u64 now_ns)
 {
-	if (!has_allowance(cpu, type, now_ns)) {
-		__sync_fetch_and_add(&cpu->left_out[type], 1);
+	if (!has_allowance(cpu, lane, now_ns)) {
+		__sync_fetch_and_add(&cpu->left_out[lane], 1);
 		return false;
 	}
-	if (cpu->next_ns[type] < now_ns)
-		cpu->next_ns[type] = now_ns;
-	cpu->next_ns[type] += period_ns;
+	if (cpu->next_ns[lane] < now_ns)
+		cpu->next_ns[lane] = now_ns;
+	cpu->next_ns[lane] += period_ns;
 	return true;
+}
+
+static __always_inline __u32 lane_of(__u32 type, const struct subject *s)
+{
+	return TRACE_LANE(type, s->flags & TRACE_CHECK_CGROUP);
 }
 
 static __always_inline struct trace_record *begin(__u32 type, const struct subject *s)
 {
+	__u32 lane = lane_of(type, s);
 	struct trace_cpu *cpu = this_cpu();
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct trace_record *r;
 
-	if (!cpu || !within_limit(cpu, type, now_ns))
+	if (!cpu || !within_limit(cpu, lane, now_ns))
 		return 0;
 	r = bpf_ringbuf_reserve(&trace_ring, sizeof(*r), 0);
 	if (!r) {
-		__sync_fetch_and_add(&cpu->lost[type], 1);
+		__sync_fetch_and_add(&cpu->lost[lane], 1);
 		return 0;
 	}
 	__builtin_memset(r, 0, sizeof(*r));
@@ -269,10 +275,10 @@ int BPF_PROG(trace_made, int sig, struct kernel_siginfo *info, struct task_struc
 	struct trace_cpu *cpu = this_cpu();
 	struct subject s = {0};
 
-	/* Results other than 0 (delivered) and 4 (delivered without info): it was ignored, or one like it waits already. */
+	/* Results other than 0 (delivered) and 4 (delivered without info): it was ignored, or one like it waits. */
 	if (!(signals & 1u << bad_signal_of(sig)) || (result != 0 && result != 4) || !wanted(&s))
 		return 0;
-	if ((__u32)task->pid != s.tid || !cpu || !has_allowance(cpu, TRACE_BAD, bpf_ktime_get_ns()))
+	if ((__u32)task->pid != s.tid || !cpu || !has_allowance(cpu, lane_of(TRACE_BAD, &s), bpf_ktime_get_ns()))
 		return 0;
 	found.ip = user_place().ip;
 	if (find_map(&found))

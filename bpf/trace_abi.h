@@ -38,11 +38,16 @@ struct trace_record {
 	char module[TRACE_MODULE_BYTES];
 };
 
-/* Map trace_cpus: one per CPU. The two kinds have a limit of their own each, so that neither crowds the other out. */
+/* Limits: each kind has its own, so that neither crowds the other out, and so have records whose cgroup has no verdict
+ * yet, most of which nobody wants. */
+#define TRACE_LANE(type, unjudged) ((type) + ((unjudged) ? TRACE_TYPES : 0))
+#define TRACE_LANES (2 * TRACE_TYPES)
+
+/* Map trace_cpus: one per CPU, by lane. */
 struct trace_cpu {
-	__u64 next_ns[TRACE_TYPES];  /* the limit's state: when the allowance will be whole again */
-	__u64 left_out[TRACE_TYPES]; /* beyond the limit */
-	__u64 lost[TRACE_TYPES];     /* the ring was full */
+	__u64 next_ns[TRACE_LANES];  /* the limit's state: when the allowance will be whole again */
+	__u64 left_out[TRACE_LANES]; /* beyond the limit */
+	__u64 lost[TRACE_LANES];     /* the ring was full */
 };
 
 /* Map trace_cgroups: hash of cgroup id to __u8, 1 wanted, 0 not. */

@@ -475,8 +475,11 @@ static void tell_sum(struct tracer *t)
 		"faultctl trace: %" PRIu64 " shown, %" PRIu64 " left out by --rate %u, %" PRIu64
 		" lost (the ring was full)",
 		t->shown, now.left_out, t->options->rate, now.lost);
-	if (t->unnamed)
-		fprintf(stderr, ", %" PRIu64 " of cgroups that were gone before their names were known", t->unnamed);
+	if (t->unnamed + now.unjudged)
+		fprintf(stderr,
+			", %" PRIu64
+			" of any cgroups that --cgroup could not be matched with (too new for their number, or gone)",
+			t->unnamed + now.unjudged);
 	if (now.missed)
 		fprintf(stderr, ", %" PRIu64 " missed (of any process, while a CPU was at work on another)",
 			now.missed);

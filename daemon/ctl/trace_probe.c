@@ -247,6 +247,15 @@ static uint64_t misses(const struct bpf_program *program)
 	return fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0 ? info.recursion_misses : 0;
 }
 
+static void add_cpu(const struct trace_cpu *cpu, struct trace_counts *counts)
+{
+	for (unsigned type = 0; type < TRACE_TYPES; type++) {
+		counts->left_out += cpu->left_out[TRACE_LANE(type, false)];
+		counts->unjudged += cpu->left_out[TRACE_LANE(type, true)];
+		counts->lost += cpu->lost[TRACE_LANE(type, false)] + cpu->lost[TRACE_LANE(type, true)];
+	}
+}
+
 void trace_probe_counts(const struct trace_probe *p, struct trace_counts *ret)
 {
 	uint32_t zero = 0;
@@ -254,10 +263,7 @@ void trace_probe_counts(const struct trace_probe *p, struct trace_counts *ret)
 	*ret = (struct trace_counts){0};
 	if (bpf_map_lookup_elem(bpf_map__fd(p->bpf->maps.trace_cpus), &zero, p->per_cpu) == 0)
 		for (unsigned cpu = 0; cpu < p->cpus; cpu++)
-			for (unsigned type = 0; type < TRACE_TYPES; type++) {
-				ret->left_out += p->per_cpu[cpu].left_out[type];
-				ret->lost += p->per_cpu[cpu].lost[type];
-			}
+			add_cpu(&p->per_cpu[cpu], ret);
 	ret->missed =
 	    misses(p->bpf->progs.trace_user) + misses(p->bpf->progs.trace_kernel) + misses(p->bpf->progs.trace_bad);
 }

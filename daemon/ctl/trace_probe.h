@@ -17,7 +17,9 @@ struct trace_probe_options {
 	const char *only_comm; /* NULL: any; the kernel keeps 15 bytes, so no more are compared */
 	bool by_cgroup;        /* only those that trace_probe_cgroup() wants */
 	bool user, kernel, bad;
-	uint32_t rate; /* > 0: records per second, CPU and kind (page fault, bad access); as many at once */
+	/* > 0: records per second, CPU and kind (page fault, bad access); as many at once. Those of cgroups without a
+	 * verdict have a limit of their own. */
+	uint32_t rate;
 };
 
 /* Why something cannot be used and what would make it so, for people. */
@@ -54,6 +56,7 @@ void trace_probe_forget_cgroup(struct trace_probe *p, uint64_t id);
 /* Since the start. */
 struct trace_counts {
 	uint64_t left_out; /* beyond the rate */
+	uint64_t unjudged; /* the same, of cgroups without a verdict: wanted or not */
 	uint64_t lost;     /* the ring was full */
 	uint64_t missed; /* events of any process, wanted or not, that came while the program was at work on that CPU */
 };

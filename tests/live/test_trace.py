@@ -20,6 +20,7 @@ from harness import (
     EXIT_UNSUPPORTED,
     EXIT_USAGE,
     Cgroup,
+    Daemon,
     PerfStat,
     Workload,
     loaded_programs,
@@ -524,6 +525,66 @@ def test_a_bus_error_past_the_end_of_a_file(cgroup):
     assert int(line["address"], 16) % PAGE == 0
 
 
+# What the kernel's documentation and siginfo say of the cases of tests/live/victim.c: signal, code, outcome, has an address.
+CASES = {
+    "null_read": [("SIGSEGV", "maperr", "fatal", True)],
+    "read_only": [("SIGSEGV", "accerr", "fatal", True)],
+    "no_exec": [("SIGSEGV", "accerr", "fatal", True)],
+    "no_address": [("SIGSEGV", "kernel", "fatal", False)],
+    "divide_by_zero": [("SIGFPE", "intdiv", "fatal", True)],
+    "illegal_instruction": [("SIGILL", "illopn", "fatal", True)],
+    "past_eof": [("SIGBUS", "adrerr", "fatal", True)],
+    "misaligned": [("SIGBUS", "adraln", "fatal", True)],
+    "raise": [("SIGSEGV", "sent", "fatal", False)],
+    "forge": [("SIGSEGV", "sent", "fatal", False)],
+    "ignored": [("SIGSEGV", "maperr", "fatal", True)],
+    # As it happens: the handler was chosen, and then its frame did not fit.
+    "overflow_no_stack": [("SIGSEGV", "maperr", "handled", True), ("SIGSEGV", "kernel", "fatal", False)],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_kind_by_its_name(cgroup, case):
+    with Trace("--cgroup", cgroup.path, "--bad", "--json") as trace:
+        victim = cgroup.popen([need_built("victim"), case], stdout=subprocess.PIPE)
+        out = victim.communicate(timeout=60)[0]
+        lines = trace.stop()
+    if out.startswith(b"skip "):
+        pytest.skip(out[5:].decode().strip())
+    assert [(x["signal"], x["code"], x["outcome"], "address" in x) for x in lines] == CASES[case]
+    # Only where there was a page fault: the alignment check is another exception.
+    faulted = [(x["code"] in ("maperr", "accerr", "adrerr")) for x in lines]
+    assert ["error_code" in x for x in lines] == faulted
+
+
+@pytest.mark.parametrize("first", ["daemon", "trace"])
+def test_daemon_and_trace_both_find_the_file_of_a_crash(cgroup, tmp_path, first):
+    """Both look the crashed program's mappings up in the kernel, which lends what that needs to one at a time."""
+    need_program("readelf", "binutils")
+    socket = str(tmp_path / "control.sock")
+    notes = subprocess.run(["readelf", "-n", need_built("victim")], capture_output=True, text=True).stdout
+    build_id = re.search(r"Build ID: (\w+)", notes)
+    if not build_id:
+        pytest.skip("programs have no build id here")
+
+    def crashes():
+        argv = [need_built("faultctl"), "crashes", "--socket", socket, "--json"]
+        return [json.loads(line) for line in subprocess.run(argv, capture_output=True, check=True).stdout.splitlines()]
+
+    daemon = Daemon({"cgroups": {"include": [cgroup.path]}, "control": {"socket": socket}})
+    trace = Trace("--cgroup", cgroup.path, "--bad")
+    with contextlib.ExitStack() as stack:
+        for each in (daemon, trace) if first == "daemon" else (trace, daemon):
+            stack.enter_context(each)
+        for _ in range(3):
+            cgroup.popen([need_built("victim"), "null_write"], stdout=subprocess.DEVNULL).wait()
+        wait_until(lambda: len(crashes()) == 3, what="three crashes")
+        assert [c["frames"][0].get("build_id") for c in crashes()] == [build_id[1]] * 3
+        lines = trace.stop()
+    assert len(lines) == 3
+    assert all("victim" in line["place"] for line in lines)
+
+
 def test_a_flood_of_faults_does_not_crowd_bad_accesses_out(cgroup):
     with Workload(cgroup, "write", 100000) as flood, Workload(cgroup, "denied", 5) as work:
         cpu = min(os.sched_getaffinity(0))
@@ -535,6 +596,23 @@ def test_a_flood_of_faults_does_not_crowd_bad_accesses_out(cgroup):
             lines = trace.stop()
     assert sum(line["event"] == "bad_access" for line in lines) == 5
     assert trace.sums[1] > 90000
+
+
+def test_cgroups_without_a_verdict_do_not_crowd_it_out(cgroup):
+    """A new cgroup that nobody asked for, while the trace has no time to match it."""
+    cpu = min(os.sched_getaffinity(0))
+    with cgroup.child("in") as inside, Workload(inside, "denied", 5) as work:
+        os.sched_setaffinity(work.pid, {cpu})
+        with Trace("--cgroup", inside.path, "--bad", "--rate", 5) as trace:
+            trace.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, trace.process.pid, os.WSTOPPED | os.WNOWAIT)
+            with cgroup.child("out") as outside, Workload(outside, "denied", 1000) as other:
+                os.sched_setaffinity(other.pid, {cpu})
+                other.run()
+                work.run()
+            trace.process.send_signal(signal.SIGCONT)
+            lines = trace.stop()
+    assert [line["pid"] for line in lines] == [str(work.pid)] * 5
 
 
 # ---- what cannot be done ----
@@ -671,11 +749,12 @@ def test_records_of_cgroups_that_were_gone_are_counted(cgroup):
             wait_until(lambda: number not in verdicts_of(trace.process.pid), what="the end of a verdict")
             trace.start_reading()
             lines = trace.stop()
-    found = re.search(r", (\d+) of cgroups that were gone", trace.stderr)
+    found = re.search(r", (\d+) of any cgroups", trace.stderr)
     assert found, trace.stderr
     shown, left_out, lost = trace.sums
-    assert shown == len(lines)
-    assert shown + int(found[1]) + left_out + lost == perf.user + perf.kernel
+    assert 800 <= shown == len(lines) < perf.user + perf.kernel
+    # At least: other cgroups of this host may have come and gone meanwhile.
+    assert int(found[1]) >= perf.user + perf.kernel - shown - left_out - lost
 
 
 def test_without_standard_output_it_does_not_begin():
