@@ -28,6 +28,7 @@ struct ladder {
 	const char *page_faults;       /* the chosen rung's name, "off" if none */
 	const char *major_faults;      /* "memory.stat" or "off" */
 	const char *bad_accesses;      /* "tracepoint" or "off" */
+	uint32_t bad_signals;          /* bits 1 << enum bad_signal: whose deliveries are counted; 0 if none are */
 	struct probe *probe;           /* NULL unless page faults or bad accesses are counted by BPF programs */
 	struct memcg *memcg; /* memory.stat: major faults, and all faults if the rung is memcg; NULL if not there */
 	bool memcg_counts_faults;

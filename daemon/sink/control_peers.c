@@ -130,6 +130,19 @@ static const struct cgroup_entry *find_cgroup(const struct aggregate *a, const c
 	return NULL;
 }
 
+static void put_signals(uint32_t signals, struct strbuf *out)
+{
+	strbuf_adds(out, "signals");
+	for (uint32_t class = 0; class < BAD_CLASSES; class ++) {
+		const uint32_t bit = 1u << bad_class_signal(class);
+
+		if (signals & bit)
+			strbuf_addf(out, " %s", bad_class_names(class).signal);
+		signals &= ~bit;
+	}
+	strbuf_addc(out, '\n');
+}
+
 static void put_counts(const struct bad_counts *counts, struct strbuf *out)
 {
 	for (uint32_t class = 0; class < BAD_CLASSES; class ++)
@@ -161,6 +174,7 @@ static void answer_bad(struct control_peer *p)
 	}
 	e = find_cgroup(snapshot.aggregate, p->request.cgroup);
 	strbuf_adds(&p->out, e ? "ok\ncounted\n" : "ok\nother\n");
+	put_signals(snapshot.bad_signals, &p->out);
 	if (e && e->bad)
 		put_counts(e->bad, &p->out);
 	p->is_answered = true;

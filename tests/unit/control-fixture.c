@@ -20,7 +20,7 @@ static int take_snapshot(struct snapshot *ret, void *userdata)
 {
 	struct bench *b = userdata;
 
-	*ret = (struct snapshot){.aggregate = b->aggregate};
+	*ret = (struct snapshot){.aggregate = b->aggregate, .bad_signals = b->bad_signals};
 	return b->snapshot_error;
 }
 

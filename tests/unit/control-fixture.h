@@ -14,6 +14,7 @@ struct bench {
 	struct crash_history *history;
 	struct aggregate *aggregate;
 	int snapshot_error;
+	uint32_t bad_signals;
 	struct control_handlers handlers;
 	struct control *control;
 };

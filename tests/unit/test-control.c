@@ -207,6 +207,7 @@ static void counts_of_one_cgroup(void **state)
 	struct bench *b = *state;
 	struct bad_counts growth = {0};
 
+	b->bad_signals = 1u << BAD_SEGV | 1u << BAD_BUS | 1u << BAD_ABRT;
 	bind_cgroup(b, 7, "/a");
 	bind_cgroup(b, 8, "/a b/\xff");
 	bind_cgroup(b, 9, "/never");
@@ -218,12 +219,16 @@ static void counts_of_one_cgroup(void **state)
 	growth.count[BAD_FATAL][SEGV(1)] = UINT64_C(1) << 40;
 	aggregate_bad(b->aggregate, 8, &growth);
 	assert_answer(b, "bad cgroup=/a\n",
-		      "ok\ncounted\nSIGSEGV maperr handled 10000\nSIGBUS adrerr fatal 1\nSIGABRT sent fatal 3\n");
+		      "ok\ncounted\nsignals SIGSEGV SIGBUS SIGABRT\nSIGSEGV maperr handled 10000\nSIGBUS adrerr fatal "
+		      "1\nSIGABRT sent fatal 3\n");
 	assert_answer(b, "bad cgroup=/a%20b/%ff\n",
-		      "ok\ncounted\nSIGSEGV maperr handled 10000\nSIGSEGV maperr fatal 1099511627776\n"
+		      "ok\ncounted\nsignals SIGSEGV SIGBUS SIGABRT\nSIGSEGV maperr handled 10000\nSIGSEGV maperr fatal "
+		      "1099511627776\n"
 		      "SIGBUS adrerr fatal 1\nSIGABRT sent fatal 3\n");
-	assert_answer(b, "bad cgroup=/never\n", "ok\ncounted\n");
-	assert_answer(b, "bad cgroup=/unknown\n", "ok\nother\n");
+	assert_answer(b, "bad cgroup=/never\n", "ok\ncounted\nsignals SIGSEGV SIGBUS SIGABRT\n");
+	assert_answer(b, "bad cgroup=/unknown\n", "ok\nother\nsignals SIGSEGV SIGBUS SIGABRT\n");
+	b->bad_signals = 0;
+	assert_answer(b, "bad cgroup=/unknown\n", "ok\nother\nsignals\n");
 	b->snapshot_error = -EIO;
 	assert_error(b, "bad cgroup=/a\n", "Input/output error");
 }
