@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""On each kernel: the BPF objects load, the daemon takes its best rung, and its counts are those that were planned."""
+
+import re
+
+import machine as machines
+import pytest
+import steps
+from harness import Metrics
+
+USER_READ = ("user", "read", "missing")
+USER_WRITE = ("user", "write", "missing")
+USER_EXEC = ("user", "exec", "missing")
+USER_DENIED = ("user", "write", "protection")
+KERNEL_WRITE = ("kernel", "write", "missing")
+KERNEL_DENIED = ("kernel", "write", "protection")
+
+# What the scenario's faults are; "threads" does them once on each CPU.
+CLASS = {
+    "write": USER_WRITE,
+    "filepages": USER_READ,
+    "exec": USER_EXEC,
+    "readinto": KERNEL_WRITE,
+    "cow": USER_DENIED,
+    "denied": USER_DENIED,
+    "threads": USER_WRITE,
+}
+
+
+def lines(text, word):
+    """The rest of the lines that begin with a word."""
+    return [line.split(" ", 1)[1] for line in text.splitlines() if line.startswith(word + " ")]
+
+
+def counted(output, cgroup):
+    """{class: growth} of a cgroup between the two scrapes of guest/count."""
+    before, after = (Metrics("".join(f"{sample}\n" for sample in lines(output, when))) for when in ("before", "after"))
+    first = before.fault_classes(cgroup)
+    return {k: n - first.get(k, 0) for k, n in after.fault_classes(cgroup).items() if n != first.get(k, 0)}
+
+
+def test_it_boots_and_gets_through(machine):
+    assert machine.output("release").strip() == machine.release
+    assert machine.finished, f"{machine.release}: it did not power off by itself; {machine.story()}"
+
+
+def test_every_bpf_object_loads(machine):
+    assert "== /usr/lib/bpf/page_fault.bpf.o" in machine.output("load")
+
+
+def test_check_finds_the_tracepoint_usable(machine):
+    assert re.search(r"^# +tracepoint +chosen: exact counts", machine.output("check"), re.M), machine.output("check")
+
+
+def test_the_daemon_starts_with_its_unit_s_capabilities_and_ends(machine):
+    machine.output("start")
+    machine.output("stop")
+
+
+@pytest.mark.parametrize("scenario", steps.SCENARIOS)
+def test_page_faults_are_counted_exactly(machine, scenario):
+    output = machine.output(f"count-{scenario}")
+    said = [line.split() for line in lines(output, "said")]
+    assert [words[0] for words in said] == ["ready", "done"], said
+    operations, minor = int(said[1][1]), int(said[1][2])
+    planned = steps.SCENARIOS[scenario] * (machines.CPUS if scenario == "threads" else 1)
+    assert operations == planned
+    growth = counted(output, f"/{scenario}")
+    if scenario == "cow":
+        # After the fork the kernel, too, writes to a page that is shared: what read(2) fills.
+        growth.pop(KERNEL_DENIED, None)
+    assert growth == {CLASS[scenario]: planned}, output
+    # The second witness is getrusage(2). It does not know of faults that end in a signal.
+    if scenario != "denied":
+        assert minor == planned
+
+
+def test_selftest_passes(machine):
+    machine.output("selftest")
+
+
+def test_the_kernel_has_no_complaint(machine):
+    bad = re.findall(r"^.*(?:\bBUG:|\bWARNING:|\bOops\b|rcu.*stall|Call Trace).*$", machine.output("dmesg"), re.M)
+    assert not bad, "\n".join(bad)
