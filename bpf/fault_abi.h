@@ -73,7 +73,8 @@ enum fault_drop {
 	FAULT_DROP_CGROUP_RING,   /* cgroup birth or death records lost: the ring was full */
 	FAULT_DROP_BAD_UNCOUNTED, /* bad accesses that found no cell: lost */
 	FAULT_DROP_BAD_NOTE, /* no memory to remember a delivery: a fatal one may count as handled, too, a sent one as the kernel's */
-	FAULT_DROP_CRASH_RING, /* crash records lost: the ring was full; the crash itself was counted */
+	FAULT_DROP_BAD_LATENCY, /* bad accesses whose time from the fault to the delivery is not known */
+	FAULT_DROP_CRASH_RING,  /* crash records lost: the ring was full; the crash itself was counted */
 	FAULT_DROPS
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * From a raw error code to a class, one pure function per architecture. The BPF programs and the daemon compile the same
- * text, so they cannot disagree. See Intel SDM vol. 3 "Page-fault exceptions" and arch/x86/include/asm/trap_pf.h.
+ * text, so they cannot disagree. See Intel SDM vol. 3 "Page-fault exceptions" and arch/x86/include/asm/trap_pf.h; Arm ARM
+ * "ESR_EL1" and arch/arm64/include/asm/esr.h.
  */
 #pragma once
 
@@ -28,5 +29,44 @@ static inline __u32 fault_class_x86(__u32 mode, __u64 error_code)
 								    : FAULT_READ;
 	__u32 kind = error_code & other ? FAULT_OTHER : error_code & X86_PF_PROT ? FAULT_PROTECTION : FAULT_MISSING;
 
+	return FAULT_CLASS(mode, access, kind);
+}
+
+#define ARM64_ESR_EC(esr) ((__u32)((esr) >> 26) & 0x3f)
+#define ARM64_EC_INSTRUCTION_USER 0x20
+#define ARM64_EC_INSTRUCTION_KERNEL 0x21
+#define ARM64_EC_DATA_USER 0x24
+#define ARM64_EC_DATA_KERNEL 0x25
+#define ARM64_ESR_FSC(esr) ((__u32)(esr)&0x3f)
+#define ARM64_ESR_WNR (1u << 6)
+#define ARM64_ESR_CM (1u << 8)
+#define ARM64_ESR_GCS (1ull << 40)
+
+/* Whether the ESR is of an abort, which alone has an access and a fault status. */
+static inline __u32 fault_is_arm64_abort(__u64 esr)
+{
+	__u32 ec = ARM64_ESR_EC(esr);
+
+	return ec == ARM64_EC_INSTRUCTION_USER || ec == ARM64_EC_INSTRUCTION_KERNEL || ec == ARM64_EC_DATA_USER ||
+	       ec == ARM64_EC_DATA_KERNEL;
+}
+
+/* A cache operation sets WnR, too, and the kernel calls it a read; an access to a guarded control stack it calls a write. WnR
+ * means nothing for an instruction. What is no abort is a read of kind `other`. */
+static inline __u32 fault_class_arm64(__u32 mode, __u64 esr)
+{
+	__u32 ec = ARM64_ESR_EC(esr), fsc = ARM64_ESR_FSC(esr), access = FAULT_READ, kind = FAULT_OTHER;
+
+	if (!fault_is_arm64_abort(esr))
+		return FAULT_CLASS(mode, FAULT_READ, FAULT_OTHER);
+	if (ec == ARM64_EC_INSTRUCTION_USER || ec == ARM64_EC_INSTRUCTION_KERNEL)
+		access = FAULT_EXEC;
+	else if ((esr & ARM64_ESR_GCS) || ((esr & ARM64_ESR_WNR) && !(esr & ARM64_ESR_CM)))
+		access = FAULT_WRITE;
+	/* Levels 0 to 3, and level -1 of a translation (52-bit addresses). */
+	if ((fsc & 0x3c) == 0x04 || fsc == 0x2b)
+		kind = FAULT_MISSING;
+	else if ((fsc & 0x3c) == 0x0c)
+		kind = FAULT_PROTECTION;
 	return FAULT_CLASS(mode, access, kind);
 }

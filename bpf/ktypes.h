@@ -20,7 +20,24 @@ enum { false = 0, true = 1 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct pt_regs;
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long ip, sp, cs, orig_ax;
+};
+struct thread_struct {
+	unsigned long trap_nr, error_code;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	__u64 sp, pc, pstate;
+	int syscallno;
+};
+struct thread_struct {
+	unsigned long fault_code;
+};
+#else
+#error "which registers does this architecture have?"
+#endif
 
 struct kernfs_node {
 	__u64 id;
@@ -39,8 +56,85 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct qstr {
+	__u32 len;
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+};
+
+struct mm_struct {
+	struct file *exe_file;
+	unsigned long start_code, end_code;
+};
+
+struct signal_struct {
+	unsigned int flags;
+	int group_exit_code;
+};
+
 struct task_struct {
 	struct css_set *cgroups;
+	struct task_struct *group_leader;
+	struct signal_struct *signal;
+	struct mm_struct *mm;
+	struct pid *thread_pid;
+	unsigned long sas_ss_sp, sas_ss_size;
+	int pid, tgid;
+	struct thread_struct thread;
+};
+
+struct sigaction {
+	void *sa_handler;
+};
+
+struct k_sigaction {
+	struct sigaction sa;
+};
+
+union __sifields {
+	struct {
+		int _pid;
+	} _kill;
+	struct {
+		void *_addr;
+	} _sigfault;
+};
+
+struct kernel_siginfo {
+	int si_code;
+	union __sifields _sifields;
 };
 
 #pragma clang attribute pop

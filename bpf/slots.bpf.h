@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From the current task's cgroup to its slot: the part of the hot path that every counting program shares.
- * The maps are sized by the daemon between open and load. One object creates them, the others reuse them.
+ * From the current task's cgroup to its cell on this CPU: the hot path of the programs that count page faults.
  */
 #pragma once
 
-#include <linux/errno.h>
-
-#include "bpf/drops.bpf.h"
-
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#include "bpf/slot_claim.bpf.h"
 
 /* Set by the daemon before load: cells in a row of fault_cells. */
 const volatile __u32 nr_slots = 1;
@@ -31,68 +25,7 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
-} slot_owner SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __u64);
-	__type(value, __u32);
-} slot_by_cgroup SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, 1);
-	__uint(key_size, 0);
-	__type(value, __u32);
-} free_slots SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
 } slot_touched SEC(".maps");
-
-static __always_inline void slot_give_back(__u32 slot)
-{
-	if (bpf_map_push_elem(&free_slots, &slot, BPF_ANY))
-		drop_count(FAULT_DROP_SLOT_LEAKED);
-}
-
-/* Takes a free slot for the cgroup; FAULT_SLOT_OTHER if there is none. Two CPUs may try at once: one insert wins.
- * *retry is set when the answer is only good for this one fault. */
-static __always_inline __u32 slot_claim(__u64 id, bool *retry)
-{
-	__u32 slot = FAULT_SLOT_OTHER, *winner;
-	__u64 *owner;
-	long err;
-
-	err = bpf_map_pop_elem(&free_slots, &slot);
-	if (err) {
-		/* Empty, or busy: in an NMI the stack's lock is not waited for. */
-		*retry = err != -ENOENT;
-		drop_count(*retry ? FAULT_DROP_TABLE_BUSY : FAULT_DROP_NO_SLOT);
-		return FAULT_SLOT_OTHER;
-	}
-	err = bpf_map_update_elem(&slot_by_cgroup, &id, &slot, BPF_NOEXIST);
-	if (likely(!err)) {
-		owner = bpf_map_lookup_elem(&slot_owner, &slot);
-		if (owner)
-			*(volatile __u64 *)owner = id;
-		return slot;
-	}
-	slot_give_back(slot);
-	if (err == -EEXIST) {
-		winner = bpf_map_lookup_elem(&slot_by_cgroup, &id);
-		if (winner)
-			return *winner;
-	}
-	*retry = err != -E2BIG;
-	drop_count(err == -E2BIG ? FAULT_DROP_TABLE_FULL : FAULT_DROP_TABLE_BUSY);
-	return FAULT_SLOT_OTHER;
-}
 
 static __always_inline void slot_touch(__u32 cpu, __u32 slot)
 {
@@ -107,14 +40,13 @@ static __always_inline void slot_touch(__u32 cpu, __u32 slot)
 static __noinline __u32 cell_find(__u32 cpu, __u64 id)
 {
 	struct slot_cache *cache = &slot_cache[cpu % FAULT_CPUS_MAX];
-	__u32 *known, slot, at = cpu * nr_slots;
+	__u32 slot, at = cpu * nr_slots;
 	struct fault_cell *cell;
 	bool retry = false;
 
 	if (cache->folded == id)
 		return at;
-	known = bpf_map_lookup_elem(&slot_by_cgroup, &id);
-	slot = known ? *known : slot_claim(id, &retry);
+	slot = slot_of(id, &retry);
 	if (slot == FAULT_SLOT_OTHER) {
 		if (!retry)
 			*(volatile __u64 *)&cache->folded = id;
@@ -127,13 +59,6 @@ static __noinline __u32 cell_find(__u32 cpu, __u64 id)
 	*(volatile __u32 *)&cache->cell = at;
 	slot_touch(cpu, slot);
 	return at;
-}
-
-static __always_inline __u64 current_cgroup_id(void)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
-
-	return task->cgroups->dfl_cgrp->kn->id;
 }
 
 /* The cell of this CPU for the current task's cgroup on the default hierarchy; NULL only if the maps are not what they should

@@ -191,7 +191,7 @@ static void set_key(struct loader *l, const struct key *key, const struct tree *
 	}
 	l->seen[key - keys] = true;
 	remember(l, key, value);
-	if (key->type == KEY_TEXTS || key->type == KEY_DURATIONS)
+	if (key->type == KEY_TEXTS || key->type == KEY_DURATIONS || key->type == KEY_SET)
 		set_list(l, key, value);
 	else if (key->type == KEY_HEADERS)
 		set_headers(l, key, value);

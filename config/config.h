@@ -13,6 +13,15 @@
 
 enum config_hierarchy { CONFIG_HIERARCHY_AUTO, CONFIG_HIERARCHY_V2 };
 enum config_page_faults { CONFIG_FAULTS_AUTO, CONFIG_FAULTS_TRACEPOINT, CONFIG_FAULTS_MEMCG, CONFIG_FAULTS_OFF };
+enum config_addresses { CONFIG_ADDRESSES_NONE, CONFIG_ADDRESSES_LOCAL, CONFIG_ADDRESSES_ALL };
+/* Bits of bad_access.also */
+enum config_signal {
+	CONFIG_SIGNAL_ILL = 1 << 0,
+	CONFIG_SIGNAL_FPE = 1 << 1,
+	CONFIG_SIGNAL_TRAP = 1 << 2,
+	CONFIG_SIGNAL_SYS = 1 << 3,
+	CONFIG_SIGNAL_ABRT = 1 << 4,
+};
 enum config_compression { CONFIG_COMPRESSION_NONE, CONFIG_COMPRESSION_GZIP };
 
 struct config_list {
@@ -38,7 +47,20 @@ struct config {
 	} cgroups;
 	struct {
 		enum config_page_faults page_faults;
+		int bad_access; /* 0 or 1 */
 	} probes;
+	struct {
+		uint32_t also; /* bits of enum config_signal */
+		int latency;   /* 0 or 1 */
+		enum config_addresses addresses;
+		uint32_t history;            /* records */
+		uint32_t records_per_minute; /* of one cgroup */
+		int journal;                 /* 0 or 1 */
+	} bad_access;
+	struct {
+		char *socket; /* path; "": off */
+		char *group;  /* "": the process' own */
+	} control;
 	struct {
 		struct config_list listen; /* "ADDR:PORT", "[ADDR6]:PORT", "unix:/PATH", "systemd"; none: off */
 		uint32_t max_concurrent;

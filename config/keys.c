@@ -31,6 +31,17 @@ static const struct choice page_faults[] = {
     {"off", CONFIG_FAULTS_OFF},
     {0},
 };
+static const struct choice yes_or_no[] = {{"true", 1}, {"false", 0}, {0}};
+static const struct choice signals[] = {
+    {"ILL", CONFIG_SIGNAL_ILL}, {"FPE", CONFIG_SIGNAL_FPE},   {"TRAP", CONFIG_SIGNAL_TRAP},
+    {"SYS", CONFIG_SIGNAL_SYS}, {"ABRT", CONFIG_SIGNAL_ABRT}, {0},
+};
+static const struct choice addresses[] = {
+    {"none", CONFIG_ADDRESSES_NONE},
+    {"local", CONFIG_ADDRESSES_LOCAL},
+    {"all", CONFIG_ADDRESSES_ALL},
+    {0},
+};
 static const struct choice compressions[] = {{"none", CONFIG_COMPRESSION_NONE}, {"gzip", CONFIG_COMPRESSION_GZIP}, {0}};
 static const struct choice levels[] = {
     {"error", LOG_ERR}, {"warning", LOG_WARNING}, {"notice", LOG_NOTICE}, {"info", LOG_INFO}, {"debug", LOG_DEBUG}, {0},
@@ -68,6 +79,34 @@ const struct key keys[] = {
      .help = "How page faults are seen. auto takes the first that this kernel offers: tracepoint (exact, by class), "
 	     "memcg (totals "
 	     "from memory.stat). faultd --check tells what each would give here. Takes effect at start."},
+    {"probes.bad_access", KEY_CHOICE, AT(probes.bad_access), .choices = yes_or_no, .def = "true",
+     .help =
+	 "Whether bad accesses (SIGSEGV and SIGBUS) are counted, by signal, code and outcome. Takes effect at start."},
+    {"bad_access.also", KEY_SET, AT(bad_access.also), .choices = signals, .def = "[ILL, FPE]",
+     .help = "Other signals of a fault that are counted in the same way: ILL illegal instruction, FPE arithmetic, TRAP "
+	     "breakpoints "
+	     "and such, SYS forbidden system calls, ABRT abort(). Takes effect at start."},
+    {"bad_access.latency", KEY_CHOICE, AT(bad_access.latency), .choices = yes_or_no, .def = "false",
+     .help = "Measures the time from the fault to the delivery of its signal, as a histogram per cgroup. Makes each "
+	     "page fault of the "
+	     "host dearer (docs/performance.md) and needs the page-fault tracepoints. Takes effect at start."},
+    {"bad_access.addresses", KEY_CHOICE, AT(bad_access.addresses), .choices = addresses, .def = "none",
+     .help = "Who sees the raw addresses of crash records, which give away where a process has its memory: none; "
+	     "local, only who "
+	     "may use the control socket; all, also the journal and the collector."},
+    {"bad_access.history", KEY_UINT, AT(bad_access.history), .min = 16, .max = 100000, .def = "256",
+     .help = "How many crash records are kept for faultctl crashes; about 2 KiB each."},
+    {"bad_access.records_per_minute", KEY_UINT, AT(bad_access.records_per_minute), .min = 0, .max = 60000, .def = "10",
+     .help = "How many crashes of one cgroup may leave a record in a minute, so that a crash loop floods neither the "
+	     "journal nor the "
+	     "collector. All are counted; a record says how many before it were suppressed."},
+    {"bad_access.journal", KEY_CHOICE, AT(bad_access.journal), .choices = yes_or_no, .def = "true",
+     .help = "Whether crash records go to the journal, where there is one."},
+    {"control.socket", KEY_TEXT, AT(control.socket), .check = check_socket, .def = "\"/run/faultd/control.sock\"",
+     .help = "Unix socket for faultctl. Empty: none."},
+    {"control.group", KEY_TEXT, AT(control.group), .check = check_group, .def = "\"\"",
+     .help =
+	 "Group that may use the control socket besides root and the daemon's user. Empty: the daemon's own group."},
     {"scrape.listen", KEY_TEXTS, AT(scrape.listen), .check = check_listen, .def = "[\"127.0.0.1:11011\"]",
      .help = "Where Prometheus finds /metrics: ADDRESS:PORT, [IPV6]:PORT, unix:/PATH, or systemd for sockets handed "
 	     "over by "
@@ -230,6 +269,16 @@ static int set_choice(struct config *c, const struct key *key, const char *text,
 	return wrong(problem, key, text, "is not known; allowed is ");
 }
 
+static int add_choice(struct config *c, const struct key *key, const char *text, struct strbuf *problem)
+{
+	for (const struct choice *choice = key->choices; choice->name; choice++)
+		if (strcmp(choice->name, text) == 0) {
+			*(uint32_t *)field(c, key) |= (uint32_t)choice->value;
+			return 0;
+		}
+	return wrong(problem, key, text, "is not known; allowed is ");
+}
+
 static int set_text(const struct key *key, const char *text, struct strbuf *problem, char **target)
 {
 	const char *fault = key->check ? key->check(text) : NULL;
@@ -298,6 +347,8 @@ int key_set(struct config *c, const struct key *key, const char *text, struct st
 		return 0;
 	case KEY_CHOICE:
 		return set_choice(c, key, text, problem);
+	case KEY_SET:
+		return add_choice(c, key, text, problem);
 	case KEY_TEXT:
 		return set_text(key, text, problem, field(c, key));
 	case KEY_TEXTS:
@@ -339,6 +390,8 @@ void key_clear(struct config *c, const struct key *key)
 {
 	if (key->type == KEY_DURATIONS)
 		c->n_windows = 0;
+	if (key->type == KEY_SET)
+		*(uint32_t *)field(c, key) = 0;
 	if (key->type == KEY_TEXTS) {
 		struct config_list *list = field(c, key);
 
@@ -457,6 +510,19 @@ static void print_headers(const struct config *c, bool secrets, struct strbuf *o
 	strbuf_addc(out, '}');
 }
 
+static void print_set(const struct key *key, uint32_t bits, struct strbuf *out)
+{
+	const char *between = "";
+
+	strbuf_addc(out, '[');
+	for (const struct choice *choice = key->choices; choice->name; choice++)
+		if (bits & (uint32_t)choice->value) {
+			strbuf_addf(out, "%s%s", between, choice->name);
+			between = ", ";
+		}
+	strbuf_addc(out, ']');
+}
+
 void key_print(const struct config *c, const struct key *key, bool secrets, struct strbuf *out)
 {
 	const void *value = field(c, key);
@@ -475,6 +541,9 @@ void key_print(const struct config *c, const struct key *key, bool secrets, stru
 		for (const struct choice *choice = key->choices; choice->name; choice++)
 			if (choice->value == *(const int *)value)
 				strbuf_adds(out, choice->name);
+		break;
+	case KEY_SET:
+		print_set(key, *(const uint32_t *)value, out);
 		break;
 	case KEY_TEXT:
 		print_quoted(*(char *const *)value, false, out);

@@ -18,6 +18,7 @@ enum key_type {
 	KEY_SIZE,      /* uint64_t bytes */
 	KEY_UINT,      /* uint32_t */
 	KEY_CHOICE,    /* int: an enum */
+	KEY_SET,       /* uint32_t: bits, the values of the choices */
 	KEY_TEXT,      /* char * */
 	KEY_TEXTS,     /* struct config_list */
 	KEY_HEADERS,   /* ship.headers, ship.n_headers */

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <strings.h>
 
 #include "daemon/base/cleanup.h"
@@ -201,6 +203,24 @@ static const char *check_authority(const char *text, size_t n)
 		memcpy(port, colon + 1, n - host - 1);
 	if (colon && (!is_port(port) || strcmp(port, "0") == 0))
 		return "has no port behind the host's ':'; allowed is a number from 1 to 65535";
+	return NULL;
+}
+
+const char *check_socket(const char *text)
+{
+	size_t n = strlen(text);
+
+	if (n == 0)
+		return NULL;
+	if (text[0] != '/' || text[n - 1] == '/' || has_control(text))
+		return "is no path of a socket; allowed is an absolute path, or \"\" for none";
+	return n < sizeof(((struct sockaddr_un *)NULL)->sun_path) ? NULL : "is too long; allowed are at most 107 bytes";
+}
+
+const char *check_group(const char *text)
+{
+	if (has_control(text) || strpbrk(text, ":/ "))
+		return "is no name of a group; allowed is a name, or \"\" for the daemon's own";
 	return NULL;
 }
 

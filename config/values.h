@@ -15,5 +15,7 @@ int value_uint(const char *text, uint64_t *ret);
 const char *check_glob(const char *text);
 const char *check_listen(const char *text);
 const char *check_endpoint(const char *text);
+const char *check_socket(const char *text);
+const char *check_group(const char *text);
 const char *check_header_name(const char *text);
 const char *check_header_value(const char *text);

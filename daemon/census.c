@@ -168,7 +168,7 @@ static void try_name_again(struct census *c, uint64_t id)
 	admit(c, id, path);
 }
 
-static void on_growth(uint64_t id, const uint64_t growth[FAULT_CLASSES], void *userdata)
+static void on_growth(uint64_t id, const struct growth *growth, void *userdata)
 {
 	struct census *c = userdata;
 
@@ -176,7 +176,12 @@ static void on_growth(uint64_t id, const uint64_t growth[FAULT_CLASSES], void *u
 		admit(c, id, NULL);
 	else
 		try_name_again(c, id);
-	aggregate_faults(c->aggregate, id, growth);
+	if (growth->faults)
+		aggregate_faults(c->aggregate, id, growth->faults);
+	if (growth->bad)
+		aggregate_bad(c->aggregate, id, growth->bad);
+	if (growth->latencies)
+		aggregate_latencies(c->aggregate, id, growth->latencies);
 }
 
 static void on_born(uint64_t id, const char *path, size_t len, bool cut, void *userdata)
@@ -194,6 +199,24 @@ static void on_renamed(uint64_t id, const char *path, size_t len, bool cut, void
 
 	on_born(id, path, len, cut, c);
 	aggregate_unbind(c->aggregate, id, c->now_ns);
+}
+
+bool census_wants(struct census *c, uint64_t id, uint64_t now_ns)
+{
+	auto_free char *path = NULL;
+
+	c->now_ns = now_ns;
+	return find_path(c, id, &path) < 0 || filter_pass(c->filter, path);
+}
+
+int census_identify(struct census *c, uint64_t id, uint64_t now_ns, struct identity **ret)
+{
+	auto_free char *path = NULL;
+
+	c->now_ns = now_ns;
+	if (find_path(c, id, &path) < 0)
+		return identity_pseudo(IDENTITY_UNKNOWN, ret);
+	return identity_parse(path, strlen(path), ret);
 }
 
 /* ---- deaths ---- */
@@ -393,6 +416,10 @@ static void update_self(struct census *c)
 	self->drop_slot_leaked = stats.drops[FAULT_DROP_SLOT_LEAKED];
 	self->drop_uncounted = stats.drops[FAULT_DROP_UNCOUNTED];
 	self->drop_cgroup_ring = stats.drops[FAULT_DROP_CGROUP_RING];
+	self->drop_bad_uncounted = stats.drops[FAULT_DROP_BAD_UNCOUNTED];
+	self->drop_bad_note = stats.drops[FAULT_DROP_BAD_NOTE];
+	self->drop_bad_latency = stats.drops[FAULT_DROP_BAD_LATENCY];
+	self->crash_ring_lost = stats.drops[FAULT_DROP_CRASH_RING];
 	self->recursion_misses = stats.recursion_misses;
 	self->slots_used = size.used;
 	self->slots_max = size.slots;

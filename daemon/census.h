@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/config.h"
@@ -30,6 +31,10 @@ void census_refresh(struct census *c, uint64_t now_ns);
 /* Once an interval, after census_refresh(): buries the dead, takes their slots back, reads memory.stat, looks for
  * deaths that were not announced, gives folded cgroups another chance. */
 void census_tick(struct census *c, uint64_t now_ns);
+/* Whether the configuration includes the cgroup; one without a name is. */
+bool census_wants(struct census *c, uint64_t id, uint64_t now_ns);
+/* What a cgroup is, whether it has a series or not; the caller owns *ret. -ENOMEM. */
+int census_identify(struct census *c, uint64_t id, uint64_t now_ns, struct identity **ret);
 /* Takes over the new filter. Cgroups that pass no more fold into other, those that pass now get their own series from
  * their next fault on; no count is reset. */
 void census_set_filter(struct census *c, struct filter *filter, uint64_t now_ns);

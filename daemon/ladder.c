@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/cleanup.h"
 #include "daemon/exit.h"
 
 enum { RUNG_TRACEPOINT, RUNG_MEMCG };
@@ -24,13 +25,37 @@ static bool allowed(const struct config *config, int rung)
 	return false;
 }
 
-static int try_tracepoint(const struct config *config, struct ladder *l)
+static uint32_t bad_signals(const struct config *config)
 {
-	struct probe_options options = {
-	    .backend = PROBE_TRACEPOINT,
+	static const struct {
+		enum config_signal bit;
+		enum bad_signal signal;
+	} also[] = {
+	    {CONFIG_SIGNAL_ILL, BAD_ILL}, {CONFIG_SIGNAL_FPE, BAD_FPE},   {CONFIG_SIGNAL_TRAP, BAD_TRAP},
+	    {CONFIG_SIGNAL_SYS, BAD_SYS}, {CONFIG_SIGNAL_ABRT, BAD_ABRT},
+	};
+	uint32_t signals = 1u << BAD_SEGV | 1u << BAD_BUS;
+
+	for (size_t i = 0; i < ARRAY_SIZE(also); i++)
+		if (config->bad_access.also & (uint32_t)also[i].bit)
+			signals |= 1u << also[i].signal;
+	return config->probes.bad_access ? signals : 0;
+}
+
+static struct probe_options probe_options(const struct config *config, enum probe_backend backend)
+{
+	return (struct probe_options){
+	    .backend = backend,
 	    .max_cgroups = config->cgroups.max,
 	    .memory_bytes = config->cgroups.memory_bytes,
+	    .bad_signals = bad_signals(config),
+	    .bad_latency = config->bad_access.latency,
 	};
+}
+
+static int try_tracepoint(const struct config *config, struct ladder *l)
+{
+	struct probe_options options = probe_options(config, PROBE_TRACEPOINT);
 	struct ladder_step *step = &l->steps[RUNG_TRACEPOINT];
 	struct probe_reason reason = {0};
 	struct probe_size size;
@@ -104,20 +129,68 @@ static int climb(const struct config *config, const struct cgroup_mounts *mounts
 	return error;
 }
 
+/* Bad accesses go into the probe that counts page faults, or into one of their own where nothing or memory.stat does. */
+static int try_bad_access(const struct config *config, struct ladder *l, struct probe_reason *reason)
+{
+	struct probe_options options = probe_options(config, PROBE_NONE);
+	const char *refusal;
+
+	if (l->ids_of_v1) {
+		snprintf(reason->text, sizeof(reason->text),
+			 "page faults are counted by cgroups of the v1 memory controller, bad accesses by those of v2");
+		return -ENOENT;
+	}
+	if (!l->probe)
+		return probe_new(&options, &l->probe, reason);
+	refusal = probe_bad_refusal(l->probe);
+	if (refusal)
+		snprintf(reason->text, sizeof(reason->text), "%s", refusal);
+	return refusal ? -ENOENT : 0;
+}
+
+static void add_bad_access(const struct config *config, struct ladder *l)
+{
+	struct ladder_step *step = &l->bad_access;
+	struct probe_reason reason = {0};
+
+	if (!config->probes.bad_access) {
+		snprintf(step->text, sizeof(step->text), "not asked for by probes.bad_access");
+		return;
+	}
+	step->tried = true;
+	step->error = try_bad_access(config, l, &reason);
+	if (step->error == 0)
+		l->bad_accesses = step->rung;
+	if (step->error < 0)
+		snprintf(step->text, sizeof(step->text), "%s", reason.text);
+	else
+		snprintf(step->text, sizeof(step->text),
+			 "exact counts by signal, code and outcome, records of fatal ones%s",
+			 probe_has_latency(l->probe) ? ", time to the delivery"
+			 : config->bad_access.latency
+			     ? "; bad_access.latency is ignored, the kernel has no page-fault tracepoints"
+			     : "");
+}
+
 int ladder_climb(const struct config *config, const struct cgroup_mounts *mounts, struct ladder *ret)
 {
 	int memcg_error, r;
 
 	*ret = (struct ladder){
 	    .steps = {[RUNG_TRACEPOINT] = {.rung = "tracepoint"}, [RUNG_MEMCG] = {.rung = "memcg"}},
+	    .bad_access = {.rung = "tracepoint"},
 	    .page_faults = "off",
+	    .bad_accesses = "off",
 	    .major_faults = "off",
 	};
 	memcg_error = config->probes.page_faults == CONFIG_FAULTS_OFF ? -ENOENT : open_memcg(config, mounts, ret);
 	r = climb(config, mounts, ret, memcg_error);
 	if (ret->memcg)
 		ret->major_faults = "memory.stat";
-	ret->names_mount = ret->memcg_counts_faults && !mounts->v2_memory ? mounts->memory : mounts->v2;
+	ret->ids_of_v1 = ret->memcg_counts_faults && !mounts->v2_memory;
+	ret->names_mount = ret->ids_of_v1 ? mounts->memory : mounts->v2;
+	if (r == 0)
+		add_bad_access(config, ret);
 	return r;
 }
 

@@ -24,16 +24,19 @@ struct ladder_step {
 
 struct ladder {
 	struct ladder_step steps[LADDER_RUNGS];
-	const char *page_faults;  /* the chosen rung's name, "off" if none */
-	const char *major_faults; /* "memory.stat" or "off" */
-	struct probe *probe;      /* NULL unless the rung is a BPF one */
+	struct ladder_step bad_access; /* no rung: there is one way or none */
+	const char *page_faults;       /* the chosen rung's name, "off" if none */
+	const char *major_faults;      /* "memory.stat" or "off" */
+	const char *bad_accesses;      /* "tracepoint" or "off" */
+	struct probe *probe;           /* NULL unless page faults or bad accesses are counted by BPF programs */
 	struct memcg *memcg; /* memory.stat: major faults, and all faults if the rung is memcg; NULL if not there */
 	bool memcg_counts_faults;
+	bool ids_of_v1; /* ids are of the v1 memory hierarchy */
 	const char
 	    *names_mount; /* where the hierarchy of the ids is mounted, borrowed from the mounts; NULL if nowhere */
 };
 
-/* Climbs. 0 with a rung, or with none if the configuration says off; else the error of the rung that was closest to
+/* Climbs, for page faults; bad accesses that cannot be counted are no failure. 0 with a rung, or with none if the configuration says off; else the error of the rung that was closest to
  * working: -EPERM not permitted, -ENOENT not supported. *ret is always filled and must be freed. Logs nothing. */
 int ladder_climb(const struct config *config, const struct cgroup_mounts *mounts, struct ladder *ret);
 void ladder_done(struct ladder *l);

@@ -31,7 +31,7 @@ DEFINE_CLEANUP(pipeline_done, struct pipeline *, pipeline_free)
 static void print_help(void)
 {
 	printf("faultd [OPTION...]\n"
-	       "Counts page faults per service and tells Prometheus and an OTLP collector.\n"
+	       "Counts page faults and bad accesses per service and tells Prometheus and an OTLP collector.\n"
 	       "\n"
 	       "  -c, --config FILE   configuration, with drop-ins in FILE.d/*.yaml\n"
 	       "                      (default %s if it is there, else built-in defaults)\n"
@@ -114,19 +114,23 @@ static int load_config(const char *file, struct config **ret)
 
 /* ---- --check ---- */
 
+static void print_step(const char *name, const struct ladder_step *step)
+{
+	printf("#   %-12s %s: %s\n", name,
+	       !step->tried      ? "not tried"
+	       : step->error < 0 ? "not usable"
+				 : "chosen",
+	       step->text);
+}
+
 static void print_plan(const struct ladder *l)
 {
 	printf("# Probe plan on this host:\n");
-	for (size_t i = 0; i < LADDER_RUNGS; i++) {
-		const struct ladder_step *step = &l->steps[i];
-
-		printf("#   %-12s %s: %s\n", step->rung,
-		       !step->tried      ? "not tried"
-		       : step->error < 0 ? "not usable"
-					 : "chosen",
-		       step->text);
-	}
-	printf("#   page faults by %s, major faults by %s\n", l->page_faults, l->major_faults);
+	for (size_t i = 0; i < LADDER_RUNGS; i++)
+		print_step(l->steps[i].rung, &l->steps[i]);
+	print_step("bad accesses by tracepoint", &l->bad_access);
+	printf("#   page faults by %s, major faults by %s, bad accesses by %s\n", l->page_faults, l->major_faults,
+	       l->bad_accesses);
 }
 
 /* Attaches for real and detaches, so that "usable" is no guess. */

@@ -13,6 +13,7 @@
 #include "daemon/base/trim.h"
 #include "daemon/exit.h"
 #include "daemon/sink/otlp.h"
+#include "daemon/source/vmstat.h"
 
 /* A dead cgroup that nobody asks for leaves after this long. */
 #define LINGER_NS (300 * NSEC_PER_SEC)
@@ -39,6 +40,8 @@ static void take_snapshot(struct pipeline *p, struct snapshot *ret)
 	    .self = &p->self,
 	    .probes = p->probes,
 	    .n_probes = ARRAY_SIZE(p->probes),
+	    .vma_lock = vmstat_vma_lock(NULL, &p->vma_lock) == 0 ? &p->vma_lock : NULL,
+	    .counts_bad_accesses = p->ladder.bad_access.tried && p->ladder.bad_access.error == 0,
 	};
 }
 
@@ -108,6 +111,7 @@ static int on_tick(sd_event_source *timer, uint64_t usec, void *userdata)
 		p->self.ticks_late++;
 	census_refresh(p->census, now_ns);
 	census_tick(p->census, now_ns);
+	crashes_tick(p->crashes, now_ns);
 	aggregate_tick(p->aggregate, now_ns, clock_realtime_ns());
 	tell_status(p, now_ns);
 	if (!p->trimmed) {
@@ -169,12 +173,34 @@ static int on_life(sd_event_source *source, int fd, uint32_t events, void *userd
 	return 0;
 }
 
+static int on_crash_records(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct pipeline *p = userdata;
+
+	crashes_hear(p->crashes, clock_monotonic_ns(), clock_realtime_ns());
+	return 0;
+}
+
+static void on_crash(const struct crash *crash, void *userdata)
+{
+}
+
 /* ---- building ---- */
 
 static int fail(int *ret_exit, enum exit_code code, int error, const char *what)
 {
 	*ret_exit = code;
 	return log_error_errno(error, "%s: %s", what, strerror(abs(error)));
+}
+
+static void tell_step(const char *what, const struct ladder_step *step, bool is_error)
+{
+	if (step->tried)
+		log_at(is_error          ? LOG_ERR
+		       : step->error < 0 ? LOG_WARNING
+					 : LOG_INFO,
+		       step->error, "%s by %s: %s%s", what, step->rung, step->error < 0 ? "not usable: " : "",
+		       step->text);
 }
 
 static int start_probes(struct pipeline *p, int *ret_exit)
@@ -184,22 +210,16 @@ static int start_probes(struct pipeline *p, int *ret_exit)
 	if (r < 0)
 		return fail(ret_exit, FAULTD_FAILED, r, "cannot read where cgroups are mounted");
 	r = ladder_climb(p->config, &p->mounts, &p->ladder);
-	for (size_t i = 0; i < LADDER_RUNGS; i++) {
-		const struct ladder_step *step = &p->ladder.steps[i];
-
-		if (step->tried)
-			log_at(r < 0             ? LOG_ERR
-			       : step->error < 0 ? LOG_WARNING
-						 : LOG_INFO,
-			       step->error, "page faults by %s: %s%s", step->rung,
-			       step->error < 0 ? "not usable: " : "", step->text);
-	}
+	for (size_t i = 0; i < LADDER_RUNGS; i++)
+		tell_step("page faults", &p->ladder.steps[i], r < 0);
+	tell_step("bad accesses", &p->ladder.bad_access, false);
 	if (r < 0) {
 		*ret_exit = ladder_exit_code(r);
 		return r;
 	}
 	p->probes[0] = (struct probe_info){.probe = "page_faults", .backend = p->ladder.page_faults};
 	p->probes[1] = (struct probe_info){.probe = "major_page_faults", .backend = p->ladder.major_faults};
+	p->probes[2] = (struct probe_info){.probe = "bad_accesses", .backend = p->ladder.bad_accesses};
 	return 0;
 }
 
@@ -233,7 +253,9 @@ static int start_model(struct pipeline *p)
 	};
 	int r = aggregate_new(&options, &p->aggregate);
 
-	return r < 0 ? r : census_new(p->config, &p->ladder, p->aggregate, &p->self, &p->census);
+	if (r == 0)
+		r = census_new(p->config, &p->ladder, p->aggregate, &p->self, &p->census);
+	return r < 0 ? r : crashes_new(p->config, &p->ladder, p->census, &p->self, on_crash, p, &p->crashes);
 }
 
 int pipeline_make_scrape(struct pipeline *p, const struct config *c, struct scrape **ret)
@@ -321,6 +343,9 @@ static int start_clockwork(struct pipeline *p)
 	r = make_timer(p, p->next_tick_ns, on_tick, SD_EVENT_PRIORITY_IMPORTANT, &p->tick_timer);
 	if (r >= 0 && fd >= 0)
 		r = sd_event_add_io(p->event, &p->life, fd, EPOLLIN, on_life, p);
+	fd = crashes_fd(p->crashes);
+	if (r >= 0 && fd >= 0)
+		r = sd_event_add_io(p->event, &p->crash_records, fd, EPOLLIN, on_crash_records, p);
 	return r < 0 ? r : pipeline_start_ship_timer(p);
 }
 
@@ -384,9 +409,11 @@ struct pipeline *pipeline_free(struct pipeline *p)
 	sd_event_source_disable_unref(p->tick_timer);
 	sd_event_source_disable_unref(p->ship_timer);
 	sd_event_source_disable_unref(p->life);
+	sd_event_source_disable_unref(p->crash_records);
 	scrape_free(p->scrape);
 	ship_free(p->ship);
 	queue_free(p->queue);
+	crashes_free(p->crashes);
 	census_free(p->census);
 	aggregate_free(p->aggregate);
 	ladder_done(&p->ladder);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "daemon/census.h"
+#include "daemon/crashes.h"
 #include "daemon/ladder.h"
 #include "daemon/model/aggregate.h"
 #include "daemon/model/snapshot.h"
@@ -26,13 +27,15 @@ struct pipeline {
 	struct ladder ladder;
 	struct aggregate *aggregate;
 	struct census *census;
-	struct probe_info probes[2];
+	struct crashes *crashes;
+	struct probe_info probes[3];
+	struct vma_lock_stats vma_lock;
 
 	struct scrape *scrape;
 	struct queue *queue;
 	struct ship *ship;
 
-	sd_event_source *tick_timer, *ship_timer, *life;
+	sd_event_source *tick_timer, *ship_timer, *life, *crash_records;
 	uint64_t next_tick_ns, next_ship_ns, last_status_ns;
 	bool trimmed;
 };

@@ -35,6 +35,9 @@ static void keep_until_restart(const struct config *old, struct config *fresh)
 	    {"cgroups.memory", old->cgroups.memory_bytes != fresh->cgroups.memory_bytes},
 	    {"cgroups.hierarchy", old->cgroups.hierarchy != fresh->cgroups.hierarchy},
 	    {"probes.page_faults", old->probes.page_faults != fresh->probes.page_faults},
+	    {"probes.bad_access", old->probes.bad_access != fresh->probes.bad_access},
+	    {"bad_access.also", old->bad_access.also != fresh->bad_access.also},
+	    {"bad_access.latency", old->bad_access.latency != fresh->bad_access.latency},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
@@ -44,7 +47,9 @@ static void keep_until_restart(const struct config *old, struct config *fresh)
 	fresh->cgroups.max = old->cgroups.max;
 	fresh->cgroups.memory_bytes = old->cgroups.memory_bytes;
 	fresh->cgroups.hierarchy = old->cgroups.hierarchy;
-	fresh->probes.page_faults = old->probes.page_faults;
+	fresh->probes = old->probes;
+	fresh->bad_access.also = old->bad_access.also;
+	fresh->bad_access.latency = old->bad_access.latency;
 }
 
 /* "" for unix sockets, systemd's, and any free port. */

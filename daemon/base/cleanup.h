@@ -6,6 +6,7 @@
 #pragma once
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -57,5 +58,12 @@ static inline void close_local(int *fd)
 	close_fd(*fd);
 }
 
+static inline void fclose_local(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
 #define auto_free cleanup(free_local)
+#define auto_fclose cleanup(fclose_local)
 #define auto_close cleanup(close_local)

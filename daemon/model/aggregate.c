@@ -49,6 +49,21 @@ static struct entry *with_bad(const struct aggregate *a, struct entry *e)
 	return e->bad ? e : other(a);
 }
 
+static struct entry *with_latencies(const struct aggregate *a, struct entry *e)
+{
+	if (!e->latencies)
+		e->latencies = calloc(1, sizeof(*e->latencies));
+	e->shown.latencies = e->latencies;
+	return e->latencies ? e : other(a);
+}
+
+static void add_latencies(struct bad_latencies *into, const struct bad_latencies *from)
+{
+	for (uint32_t b = 0; b < BAD_LATENCY_BUCKETS; b++)
+		into->bucket[b] += from->bucket[b];
+	into->sum_ns += from->sum_ns;
+}
+
 static void add_bad(struct bad_counts *into, const struct bad_counts *from)
 {
 	for (uint32_t o = 0; o < BAD_OUTCOMES; o++)
@@ -71,6 +86,8 @@ static void leave(struct aggregate *a, struct entry *e)
 				    places_class(&a->places, e, c));
 	if (e->bad)
 		add_bad(other(a)->bad, e->bad);
+	if (e->latencies && with_latencies(a, other(a))->latencies)
+		add_latencies(other(a)->latencies, e->latencies);
 	for (uint32_t outcome = 0; outcome < BAD_OUTCOMES; outcome++)
 		window_series_merge(a->places.windows, places_bad(&a->places, other(a), outcome),
 				    places_bad(&a->places, e, outcome));
@@ -342,6 +359,15 @@ void aggregate_bad(struct aggregate *a, uint64_t id, const struct bad_counts *gr
 		for (uint32_t c = 0; c < BAD_CLASSES; c++)
 			e->bad_pending[o] += growth->count[o][c];
 	e->has_pending = true;
+}
+
+void aggregate_latencies(struct aggregate *a, uint64_t id, const struct bad_latencies *growth)
+{
+	struct entry *e = with_latencies(a, entry_of_id(a, id));
+
+	/* Without memory they are lost: only a histogram has a hole, no count. */
+	if (e->latencies)
+		add_latencies(e->latencies, growth);
 }
 
 static void count_major(struct entry *e, uint64_t growth)

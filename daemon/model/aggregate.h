@@ -41,7 +41,8 @@ struct cgroup_entry {
 	uint64_t faults[FAULT_CLASSES_ALL];
 	uint64_t major; /* meaningful if has_major */
 	bool has_major;
-	const struct bad_counts *bad; /* NULL: none so far */
+	const struct bad_counts *bad;          /* NULL: none so far */
+	const struct bad_latencies *latencies; /* NULL: none measured */
 	bool dead;
 	uint64_t start_unix_ns; /* when this series' counting began: no count in it is older */
 };
@@ -63,6 +64,7 @@ void aggregate_faults(struct aggregate *a, uint64_t id, const uint64_t growth[FA
 void aggregate_faults_unclassed(struct aggregate *a, uint64_t id, uint64_t growth);
 /* Adds bad accesses that a source counted since it last told. Ids without a binding count as `other`. */
 void aggregate_bad(struct aggregate *a, uint64_t id, const struct bad_counts *growth);
+void aggregate_latencies(struct aggregate *a, uint64_t id, const struct bad_latencies *growth);
 /* Major faults of the cgroup at `path`; without an entry of its own they count for its nearest ancestor that has one,
  * else for `other`. */
 void aggregate_major(struct aggregate *a, const char *path, uint64_t growth);

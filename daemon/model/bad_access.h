@@ -19,6 +19,12 @@ struct bad_counts {
 	uint64_t count[BAD_OUTCOMES][BAD_CLASSES];
 };
 
+/* Times from the fault to the delivery of its signal, of one cgroup; buckets as in bad_access_abi.h. */
+struct bad_latencies {
+	uint64_t bucket[BAD_LATENCY_BUCKETS];
+	uint64_t sum_ns;
+};
+
 /* Names of class `class` < BAD_CLASSES, in static storage, never NULL; out of range gives "unknown" for both. */
 struct bad_class bad_class_names(uint32_t class);
 /* The signal that the class belongs to; BAD_SIGNALS if out of range. */

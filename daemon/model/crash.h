@@ -63,7 +63,7 @@ struct crash {
 	bool collapsed; /* a handler was entered before: it failed for want of stack, or raised the signal again */
 	bool has_address;
 	uint64_t address, ip, sp; /* disclosed only as crash_disclosure says */
-	bool has_error_code;
+	bool has_error_code;      /* of a page fault (x86: trap 14, arm64: an abort): no other fault has an access */
 	uint64_t error_code;      /* raw */
 	enum fault_access access; /* meaningful if has_error_code */
 	enum fault_kind kind;     /* the same */

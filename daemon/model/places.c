@@ -132,8 +132,9 @@ void places_leave(struct places *p, struct entry *e)
 	remove_label(p, e);
 	identity_free(e->identity);
 	free(e->bad);
+	free(e->latencies);
 	e->bad = NULL;
-	e->shown.bad = NULL;
+	e->latencies = NULL;
 	give_back(p, e);
 }
 
@@ -187,6 +188,7 @@ void places_done(struct places *p)
 
 		identity_free(e->identity);
 		free(e->bad);
+		free(e->latencies);
 	}
 	free_memory(p);
 }

@@ -20,7 +20,8 @@ struct entry {
 	struct identity *identity; /* NULL: the place is free */
 	struct entry *same_hash;   /* next entry whose label has the same hash */
 	uint64_t pending[FAULT_CLASSES_ALL];
-	struct bad_counts *bad; /* owned; shown.bad is the same; NULL until the first */
+	struct bad_counts *bad;          /* owned; shown.bad is the same; NULL until the first */
+	struct bad_latencies *latencies; /* the same */
 	uint64_t bad_pending[BAD_OUTCOMES];
 	bool has_pending;
 	uint32_t bindings;

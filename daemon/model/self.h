@@ -19,13 +19,27 @@
 	M(drop_no_slot, counter, "drops", "reason", "no_slot",                                                          \
 	  "Times that something could not be done exactly, by reason. no_slot, table_full, table_busy: faults of a cgroup were " \
 	  "counted under other; slot_leaked: a slot could not be given back; uncounted: a fault was lost; cgroup_ring: the birth " \
-	  "or death of a cgroup was learnt late; cgroup_limit: a cgroup was folded into other.")                         \
+	  "or death of a cgroup was learnt late; cgroup_limit: a cgroup was folded into other; bad_uncounted: a bad access was lost; " \
+	  "bad_note: a bad access may be told as another kind for want of memory; bad_latency: its time is not known.")                         \
 	M(drop_table_full, counter, "drops", "reason", "table_full", "")                                                \
 	M(drop_table_busy, counter, "drops", "reason", "table_busy", "")                                                \
 	M(drop_slot_leaked, counter, "drops", "reason", "slot_leaked", "")                                              \
 	M(drop_uncounted, counter, "drops", "reason", "uncounted", "")                                                  \
 	M(drop_cgroup_ring, counter, "drops", "reason", "cgroup_ring", "")                                              \
 	M(drop_cgroup_limit, counter, "drops", "reason", "cgroup_limit", "")                                            \
+	M(drop_bad_uncounted, counter, "drops", "reason", "bad_uncounted", "")                                          \
+	M(drop_bad_note, counter, "drops", "reason", "bad_note", "")                                                    \
+	M(drop_bad_latency, counter, "drops", "reason", "bad_latency", "")                                              \
+	M(crash_kept, counter, "crash_records", "result", "kept",                                                       \
+	  "Fatal bad accesses, by what became of their records. suppressed: over bad_access.records_per_minute; excluded: of a cgroup " \
+	  "that the configuration does not include; ring_full: the daemon did not keep up; lost: there was no memory.")                              \
+	M(crash_suppressed, counter, "crash_records", "result", "suppressed", "")                                       \
+	M(crash_excluded, counter, "crash_records", "result", "excluded", "")                                           \
+	M(crash_ring_lost, counter, "crash_records", "result", "ring_full", "")                                         \
+	M(crash_lost, counter, "crash_records", "result", "lost", "")                                                   \
+	M(journal_written, counter, "journal_entries", "result", "written",                                             \
+	  "Crash records to the journal, by result; lost: the journal did not take them.")                               \
+	M(journal_lost, counter, "journal_entries", "result", "lost", "")                                               \
 	M(recursion_misses, counter, "probe_recursion_misses", NULL, "",                                                \
 	  "Runs of a probe that the kernel skipped because it was already running on that CPU; such faults are not counted.") \
 	M(cgroups_live, gauge, "cgroups", "state", "live", "Cgroups that have series of their own, by state; other holds the rest.") \

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,14 @@ struct process_stats {
 	uint64_t max_fds;
 };
 
+/* How page faults found their mapping, of the whole host since boot (/proc/vmstat). */
+struct vma_lock_stats {
+	uint64_t success; /* under the lock of the mapping */
+	uint64_t abort;   /* had to take the lock of the whole address space */
+	uint64_t retry;   /* began so, and had to go on the other way */
+	uint64_t miss;    /* the mapping's lock was busy */
+};
+
 struct snapshot {
 	uint64_t now_ns;      /* monotonic */
 	uint64_t now_unix_ns; /* the same instant on the wall clock */
@@ -34,5 +43,7 @@ struct snapshot {
 	const struct self_stats *self;
 	const struct probe_info *probes;
 	size_t n_probes;
+	const struct vma_lock_stats *vma_lock; /* NULL: this kernel does not count */
+	bool counts_bad_accesses;
 	const struct process_stats *process; /* filled in by the sink that tells it; NULL: not told */
 };

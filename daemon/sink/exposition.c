@@ -10,20 +10,7 @@
 
 #include "daemon/base/cleanup.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/duration.h"
-
-#define RATE_SCALE UINT64_C(1000000) /* rates are shown to six decimals */
-#define RATE_MAX 1e12                /* far above what a host can do, far below what overflows */
-
-enum kind { KIND_COUNTER, KIND_GAUGE, KIND_INFO };
-
-/* A metric family; the name is without the suffix that its kind adds to the samples. */
-struct family {
-	const char *name;
-	enum kind kind;
-	const char *labels; /* for the reference: names, separated by commas */
-	const char *help;   /* holds no quote, backslash or line feed: the two formats escape them differently */
-};
+#include "daemon/sink/exposition_page.h"
 
 static const struct family page_faults = {
     "faultd_page_faults", KIND_COUNTER, "cgroup, mode, access, kind",
@@ -38,10 +25,13 @@ static const struct family cgroup_info = {
     "What a cgroup is, to be joined on the label cgroup; what does not apply is empty."};
 static const struct family probe_info = {"faultd_probe", KIND_INFO, "probe, backend",
 					 "What each probe counts with on this kernel."};
+static const struct family vma_lock = {
+    "faultd_vma_lock", KIND_COUNTER, "result: success, abort, retry, miss",
+    "Page faults of the whole host by how they locked their mapping, since boot; only where the kernel counts them."};
 static const struct family build_info = {"faultd_build", KIND_INFO, "version, arch, compiler",
 					 "How the running program was built."};
-static const struct family *const families[] = {&page_faults, &major_faults, &fault_rate,
-						&cgroup_info, &probe_info,   &build_info};
+static const struct family *const families[] = {&page_faults, &major_faults, &fault_rate, &cgroup_info,
+						&probe_info,  &vma_lock,     &build_info};
 
 /* A uint64_t of self_stats or process_stats. Neighbours with the same name are one family and the first one's help
  * counts. */
@@ -69,146 +59,7 @@ static const struct figure process_figures[] = {
 			PROCESS_FIGURE(start_unix_ns, KIND_GAUGE, "start_time_seconds",
 				       "Start time of the process since the Unix epoch in seconds.")};
 
-/* ---- words of the formats ---- */
-
-static const char *sample_suffix(enum kind kind)
-{
-	return kind == KIND_COUNTER ? "_total" : kind == KIND_INFO ? "_info" : "";
-}
-
-/* Text 0.0.4 knows no info type. */
-static const char *type_word(enum kind kind, enum exposition_format format)
-{
-	if (kind == KIND_INFO)
-		return format == EXPOSITION_OPENMETRICS ? "info" : "gauge";
-	return kind == KIND_COUNTER ? "counter" : "gauge";
-}
-
-/* The unit that a family's name ends in; NULL if none. */
-static const char *unit_of(const char *name)
-{
-	const char *last = strrchr(name, '_');
-
-	if (!last || (strcmp(last, "_seconds") != 0 && strcmp(last, "_bytes") != 0))
-		return NULL;
-	return last + 1;
-}
-
-/* The same three escapes in both formats. */
-static void put_escaped(struct strbuf *out, const char *text)
-{
-	for (;;) {
-		size_t plain = strcspn(text, "\\\"\n");
-
-		strbuf_add(out, text, plain);
-		text += plain;
-		if (!*text)
-			return;
-		strbuf_addc(out, '\\');
-		strbuf_addc(out, *text == '\n' ? 'n' : *text);
-		text++;
-	}
-}
-
-/* `units` in units of 1/scale, scale a power of ten. Always with a point: OpenMetrics tells floats from integers by it.
- */
-static void put_fixed(struct strbuf *out, uint64_t units, uint64_t scale)
-{
-	uint64_t rest = units % scale;
-
-	strbuf_addu(out, units / scale);
-	strbuf_addc(out, '.');
-	do {
-		scale /= 10;
-		strbuf_addc(out, (char)('0' + rest / scale));
-		rest %= scale;
-	} while (rest);
-}
-
-static void put_rate(struct strbuf *out, double rate)
-{
-	if (!(rate > 0)) /* not a number, too */
-		rate = 0;
-	if (rate > RATE_MAX)
-		rate = RATE_MAX;
-	put_fixed(out, (uint64_t)(rate * (double)RATE_SCALE + 0.5), RATE_SCALE);
-}
-
 /* ---- families ---- */
-
-/* One exposition in the making. */
-struct page {
-	struct strbuf *out;
-	enum exposition_format format;
-	const struct snapshot *snapshot;
-	struct series *series;
-	size_t n_series;
-	struct strbuf labels; /* the series' label cgroup, escaped once */
-};
-
-/* An entry that is shown. */
-struct series {
-	const struct cgroup_entry *entry;
-	size_t at; /* in the aggregate */
-	size_t label, label_len;
-};
-
-static void put_meta(const struct page *p, const char *word, const char *name, const char *suffix, const char *value)
-{
-	strbuf_adds(p->out, word);
-	strbuf_adds(p->out, name);
-	strbuf_adds(p->out, suffix);
-	strbuf_addc(p->out, ' ');
-	strbuf_adds(p->out, value);
-	strbuf_addc(p->out, '\n');
-}
-
-/* OpenMetrics names the family, text 0.0.4 the samples. */
-static void put_head(const struct page *p, const struct family *f)
-{
-	const char *type = type_word(f->kind, p->format), *unit = unit_of(f->name);
-
-	if (p->format == EXPOSITION_OPENMETRICS) {
-		put_meta(p, "# TYPE ", f->name, "", type);
-		if (unit)
-			put_meta(p, "# UNIT ", f->name, "", unit);
-		put_meta(p, "# HELP ", f->name, "", f->help);
-	} else {
-		put_meta(p, "# HELP ", f->name, sample_suffix(f->kind), f->help);
-		put_meta(p, "# TYPE ", f->name, sample_suffix(f->kind), type);
-	}
-}
-
-static void put_name(const struct page *p, const struct family *f)
-{
-	strbuf_adds(p->out, f->name);
-	strbuf_adds(p->out, sample_suffix(f->kind));
-}
-
-/* A sample up to and without the quote that ends the label cgroup. */
-static void put_cgroup(const struct page *p, const struct family *f, const struct series *s)
-{
-	put_name(p, f);
-	strbuf_adds(p->out, "{cgroup=\"");
-	strbuf_add(p->out, p->labels.data + s->label, s->label_len);
-}
-
-static void put_label(const struct page *p, const char *before, const char *value)
-{
-	strbuf_adds(p->out, before);
-	put_escaped(p->out, value);
-	strbuf_addc(p->out, '"');
-}
-
-struct tail {
-	char text[96];
-	size_t len;
-};
-
-static void set_tail(struct tail *t, int written)
-{
-	t->len = written > 0 && (size_t)written < sizeof(t->text) ? (size_t)written : 0;
-}
 
 static void put_page_faults(const struct page *p)
 {
@@ -218,15 +69,15 @@ static void put_page_faults(const struct page *p)
 		struct fault_class names = fault_class_names(class);
 		struct tail *t = &tails[class];
 
-		set_tail(t, snprintf(t->text, sizeof(t->text), "\",mode=\"%s\",access=\"%s\",kind=\"%s\"} ", names.mode,
-				     names.access, names.kind));
+		page_set_tail(t, snprintf(t->text, sizeof(t->text), "\",mode=\"%s\",access=\"%s\",kind=\"%s\"} ",
+					  names.mode, names.access, names.kind));
 	}
-	put_head(p, &page_faults);
+	page_head(p, &page_faults);
 	for (const struct series *s = p->series; s < p->series + p->n_series; s++) {
 		for (uint32_t class = 0; class < FAULT_CLASSES_ALL; class ++) {
 			if (s->entry->faults[class] == 0)
 				continue;
-			put_cgroup(p, &page_faults, s);
+			page_cgroup(p, &page_faults, NULL, s);
 			strbuf_add(p->out, tails[class].text, tails[class].len);
 			strbuf_addu(p->out, s->entry->faults[class]);
 			strbuf_addc(p->out, '\n');
@@ -236,23 +87,16 @@ static void put_page_faults(const struct page *p)
 
 static void put_major_faults(const struct page *p)
 {
-	put_head(p, &major_faults);
+	page_head(p, &major_faults);
 	for (const struct series *s = p->series; s < p->series + p->n_series; s++) {
 		/* `other` shows 0 as well: a host without major faults is not a host that does not look. */
 		if (!s->entry->has_major || (s->entry->major == 0 && s->at != 0))
 			continue;
-		put_cgroup(p, &major_faults, s);
+		page_cgroup(p, &major_faults, NULL, s);
 		strbuf_adds(p->out, "\"} ");
 		strbuf_addu(p->out, s->entry->major);
 		strbuf_addc(p->out, '\n');
 	}
-}
-
-static void set_window_tail(struct tail *t, uint64_t length_ns)
-{
-	char length[DURATION_TEXT_BYTES];
-
-	set_tail(t, snprintf(t->text, sizeof(t->text), "\",window=\"%s\"} ", duration_text(length_ns, length)));
 }
 
 static void put_rates(const struct page *p)
@@ -262,13 +106,13 @@ static void put_rates(const struct page *p)
 	struct tail tails[WINDOWS_MAX];
 
 	for (size_t w = 0; w < n && w < WINDOWS_MAX; w++)
-		set_window_tail(&tails[w], aggregate_window_ns(a, w));
-	put_head(p, &fault_rate);
+		page_set_window_tail(&tails[w], aggregate_window_ns(a, w));
+	page_head(p, &fault_rate);
 	for (const struct series *s = p->series; s < p->series + p->n_series; s++) {
 		for (size_t w = 0; w < n && w < WINDOWS_MAX; w++) {
-			put_cgroup(p, &fault_rate, s);
+			page_cgroup(p, &fault_rate, NULL, s);
 			strbuf_add(p->out, tails[w].text, tails[w].len);
-			put_rate(p->out, aggregate_rate(a, s->at, w));
+			page_rate(p->out, aggregate_rate(a, s->at, w));
 			strbuf_addc(p->out, '\n');
 		}
 	}
@@ -276,16 +120,16 @@ static void put_rates(const struct page *p)
 
 static void put_cgroup_info(const struct page *p)
 {
-	put_head(p, &cgroup_info);
+	page_head(p, &cgroup_info);
 	for (const struct series *s = p->series; s < p->series + p->n_series; s++) {
 		const struct identity *id = s->entry->identity;
 
-		put_cgroup(p, &cgroup_info, s);
-		put_label(p, "\",unit=\"", id->unit);
-		put_label(p, ",slice=\"", id->slice);
-		put_label(p, ",runtime=\"", id->runtime);
-		put_label(p, ",container_id=\"", id->container_id);
-		put_label(p, ",pod_uid=\"", id->pod_uid);
+		page_cgroup(p, &cgroup_info, NULL, s);
+		page_label(p, "\",unit=\"", id->unit);
+		page_label(p, ",slice=\"", id->slice);
+		page_label(p, ",runtime=\"", id->runtime);
+		page_label(p, ",container_id=\"", id->container_id);
+		page_label(p, ",pod_uid=\"", id->pod_uid);
 		strbuf_adds(p->out, "} 1\n");
 	}
 }
@@ -294,12 +138,37 @@ static void put_probe_info(const struct page *p)
 {
 	if (p->snapshot->n_probes == 0)
 		return;
-	put_head(p, &probe_info);
+	page_head(p, &probe_info);
 	for (size_t i = 0; i < p->snapshot->n_probes; i++) {
-		put_name(p, &probe_info);
-		put_label(p, "{probe=\"", p->snapshot->probes[i].probe);
-		put_label(p, ",backend=\"", p->snapshot->probes[i].backend);
+		page_name(p, &probe_info);
+		page_label(p, "{probe=\"", p->snapshot->probes[i].probe);
+		page_label(p, ",backend=\"", p->snapshot->probes[i].backend);
 		strbuf_adds(p->out, "} 1\n");
+	}
+}
+
+static void put_vma_lock(const struct page *p)
+{
+	const struct vma_lock_stats *v = p->snapshot->vma_lock;
+	const struct {
+		const char *result;
+		uint64_t value;
+	} results[] = {
+	    {"success", v ? v->success : 0},
+	    {"abort", v ? v->abort : 0},
+	    {"retry", v ? v->retry : 0},
+	    {"miss", v ? v->miss : 0},
+	};
+
+	if (!v)
+		return;
+	page_head(p, &vma_lock);
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++) {
+		page_name(p, &vma_lock);
+		page_label(p, "{result=\"", results[i].result);
+		strbuf_adds(p->out, "} ");
+		strbuf_addu(p->out, results[i].value);
+		strbuf_addc(p->out, '\n');
 	}
 }
 
@@ -323,11 +192,11 @@ static void put_build_info(const struct page *p)
 #else
 	const char *compiler = "GCC " __VERSION__;
 #endif
-	put_head(p, &build_info);
-	put_name(p, &build_info);
-	put_label(p, "{version=\"", FAULTD_VERSION);
-	put_label(p, ",arch=\"", build_arch());
-	put_label(p, ",compiler=\"", compiler);
+	page_head(p, &build_info);
+	page_name(p, &build_info);
+	page_label(p, "{version=\"", FAULTD_VERSION);
+	page_label(p, ",arch=\"", build_arch());
+	page_label(p, ",compiler=\"", compiler);
 	strbuf_adds(p->out, "} 1\n");
 }
 
@@ -340,18 +209,18 @@ static bool begins_family(const struct figure *figures, size_t at)
 
 static void put_figure(const struct page *p, const struct figure *f, uint64_t number)
 {
-	const char *unit = unit_of(f->family.name);
+	const char *unit = page_unit(f->family.name);
 
-	put_name(p, &f->family);
+	page_name(p, &f->family);
 	if (f->family.labels) {
 		strbuf_addc(p->out, '{');
 		strbuf_adds(p->out, f->family.labels);
-		put_label(p, "=\"", f->value);
+		page_label(p, "=\"", f->value);
 		strbuf_addc(p->out, '}');
 	}
 	strbuf_addc(p->out, ' ');
 	if (unit && strcmp(unit, "seconds") == 0)
-		put_fixed(p->out, number, NSEC_PER_SEC);
+		page_fixed(p->out, number, NSEC_PER_SEC);
 	else
 		strbuf_addu(p->out, number);
 	strbuf_addc(p->out, '\n');
@@ -369,7 +238,7 @@ static void put_self(const struct page *p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(self_figures); i++) {
 		if (begins_family(self_figures, i))
-			put_head(p, &self_figures[i].family);
+			page_head(p, &self_figures[i].family);
 		put_figure(p, &self_figures[i], figure_number(&self_figures[i], p->snapshot->self));
 	}
 }
@@ -383,7 +252,7 @@ static void put_process(const struct page *p)
 
 		if (number == 0) /* not known */
 			continue;
-		put_head(p, &process_figures[i].family);
+		page_head(p, &process_figures[i].family);
 		put_figure(p, &process_figures[i], number);
 	}
 }
@@ -411,7 +280,7 @@ static int collect_series(struct page *p)
 		if (!aggregate_is_shown(a, at))
 			continue;
 		*s = (struct series){.entry = e, .at = at, .label = p->labels.len};
-		put_escaped(&p->labels, e->identity->label);
+		page_escaped(&p->labels, e->identity->label);
 		s->label_len = p->labels.len - s->label;
 		p->n_series++;
 	}
@@ -436,8 +305,10 @@ void exposition_render(const struct snapshot *s, enum exposition_format format, 
 	put_page_faults(&p);
 	put_major_faults(&p);
 	put_rates(&p);
+	page_bad_accesses(&p);
 	put_cgroup_info(&p);
 	put_probe_info(&p);
+	put_vma_lock(&p);
 	put_build_info(&p);
 	put_self(&p);
 	put_process(&p);
@@ -449,8 +320,8 @@ void exposition_render(const struct snapshot *s, enum exposition_format format, 
 
 static void put_row(struct strbuf *out, const struct family *f, const char *labels)
 {
-	strbuf_addf(out, "| `%s%s` | %s | %s | %s |\n", f->name, sample_suffix(f->kind),
-		    type_word(f->kind, EXPOSITION_OPENMETRICS), labels, f->help);
+	strbuf_addf(out, "| `%s%s` | %s | %s | %s |\n", f->name, page_suffix(f->kind),
+		    page_type_word(f->kind, EXPOSITION_OPENMETRICS), labels, f->help);
 }
 
 /* One row per family; the values of its label are listed. */
@@ -494,6 +365,21 @@ void exposition_reference(struct strbuf *out)
 	    "- Info metrics are gauges with the value 1 in text 0.0.4. To add a cgroup's unit to any other metric:\n"
 	    "  `rate(faultd_page_faults_total[5m]) * on(cgroup) group_left(unit) faultd_cgroup_info`.\n"
 	    "- No sample carries a timestamp, and none an address or a command line.\n\n";
+	static const char bad_intro[] =
+	    "Deliveries of SIGSEGV and SIGBUS, and of the signals of `bad_access.also`, in the cgroup of the "
+	    "victim.\n\n"
+	    "- `outcome`: `handled` if a handler was entered, `fatal` if the process ended. A stack overflow whose "
+	    "handler finds no stack, "
+	    "and a\n"
+	    "  handler that raises its signal again for the default action, are one `fatal` of the first code.\n"
+	    "- `code`: as in `si_code`, in lower case without prefix; `kernel` where the kernel gives none (x86: an "
+	    "address that is none); "
+	    "`sent`\n"
+	    "  if a process sent the signal, whatever code it claims; `other` for codes that are not known.\n"
+	    "- Runtimes take handled SIGSEGV by the thousand (JVM, Go, .NET): alert on `outcome=\"fatal\"`.\n"
+	    "- A first crash makes a new series, which `rate()` and `increase()` cannot see: alert on "
+	    "`faultd_bad_access_rate`, or on\n"
+	    "  `faultd_bad_accesses_total unless faultd_bad_accesses_total offset 5m`.\n\n";
 	static const char table[] = "| metric | type | labels | meaning |\n|---|---|---|---|\n";
 
 	strbuf_adds(out, intro);
@@ -501,6 +387,11 @@ void exposition_reference(struct strbuf *out)
 	strbuf_adds(out, table);
 	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
 		put_row(out, families[i], families[i]->labels);
+	strbuf_adds(out, "\n## Bad accesses\n\n");
+	strbuf_adds(out, bad_intro);
+	strbuf_adds(out, table);
+	for (size_t i = 0; i < n_bad_families; i++)
+		put_row(out, bad_families[i], bad_families[i]->labels);
 	strbuf_adds(out, "\n## The daemon itself\n\n");
 	strbuf_adds(out, table);
 	put_rows(out, self_figures, ARRAY_SIZE(self_figures));

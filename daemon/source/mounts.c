@@ -27,12 +27,6 @@ static void best_done(struct best *b)
 	free(b->point);
 }
 
-static void close_file(FILE **f)
-{
-	if (*f)
-		fclose(*f);
-}
-
 /* Spaces, tabs, newlines and backslashes are written \ooo. Decodes in place. */
 static void unescape(char *s)
 {
@@ -141,7 +135,7 @@ static bool offers_memory(const char *mount)
 
 int cgroup_mounts_read(const char *mountinfo, struct cgroup_mounts *ret)
 {
-	FILE *file cleanup(close_file) = fopen(mountinfo, "re");
+	auto_fclose FILE *file = fopen(mountinfo, "re");
 	struct best v2 cleanup(best_done) = {.shows = SHOWS_NOTHING};
 	struct best memory cleanup(best_done) = {.shows = SHOWS_NOTHING};
 	auto_free char *line = NULL;

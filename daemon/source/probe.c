@@ -12,32 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bpf/cgroup_life.skel.h"
-#include "bpf/page_fault.skel.h"
 #include "daemon/base/cleanup.h"
 #include "daemon/base/log.h"
-#include "daemon/source/slots.h"
-
-#define LIFE_RING_BYTES (128 * 1024)
-
-struct mapping {
-	void *data;
-	size_t bytes;
-};
-
-struct probe {
-	struct page_fault_bpf *faults;
-	struct cgroup_life_bpf *life;
-	struct ring_buffer *ring;
-	const struct probe_life_handlers *handlers; /* during a dispatch */
-	unsigned handled, handle_max;
-
-	uint32_t cpus, slots, max_ids;
-	bool cut;
-	uint64_t memory_bytes;
-	struct mapping cells, owner, touched, drops;
-	struct slots *book;
-};
+#include "daemon/source/probe_state.h"
 
 /* ---- why not ---- */
 
@@ -65,7 +42,7 @@ static bool locked_down(void)
 	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && strstr(text, "[confidentiality]");
 }
 
-static int explain(int error, const char *what, struct probe_reason *reason)
+int probe_explain(int error, const char *what, struct probe_reason *reason)
 {
 	const char *hint = "";
 
@@ -81,9 +58,15 @@ static int explain(int error, const char *what, struct probe_reason *reason)
 	return error;
 }
 
+static bool has_fault_tracepoints(const struct btf *btf)
+{
+	return btf__find_by_name_kind(btf, "btf_trace_page_fault_user", BTF_KIND_TYPEDEF) >= 0 &&
+	       btf__find_by_name_kind(btf, "btf_trace_page_fault_kernel", BTF_KIND_TYPEDEF) >= 0;
+}
+
 /* Whether the kernel has the tracepoint is a question to its BTF: the errno of a failed load depends on capabilities.
  */
-static int check_kernel(const struct btf *btf, struct probe_reason *reason)
+static int check_kernel(const struct btf *btf, const struct probe_options *options, struct probe_reason *reason)
 {
 	if (!btf) {
 		snprintf(
@@ -91,8 +74,7 @@ static int check_kernel(const struct btf *btf, struct probe_reason *reason)
 		    "the kernel offers no type information (/sys/kernel/btf/vmlinux); it needs CONFIG_DEBUG_INFO_BTF");
 		return -ENOENT;
 	}
-	if (btf__find_by_name_kind(btf, "btf_trace_page_fault_user", BTF_KIND_TYPEDEF) < 0 ||
-	    btf__find_by_name_kind(btf, "btf_trace_page_fault_kernel", BTF_KIND_TYPEDEF) < 0) {
+	if (options->backend == PROBE_TRACEPOINT && !has_fault_tracepoints(btf)) {
 		snprintf(reason->text, sizeof(reason->text),
 			 "the kernel has no tracepoints exceptions:page_fault_user and page_fault_kernel (no arm64 "
 			 "kernel has)");
@@ -101,27 +83,73 @@ static int check_kernel(const struct btf *btf, struct probe_reason *reason)
 	return 0;
 }
 
+/* ---- rings ---- */
+
+int probe_ring_open(struct probe_ring *r, struct bpf_map *map, ring_buffer_sample_fn record, void *userdata)
+{
+	r->ring = ring_buffer__new(bpf_map__fd(map), record, userdata, NULL);
+	return r->ring ? 0 : -errno;
+}
+
+/* libbpf counts the record as consumed and stops at the first negative answer: the loop's timers get their turn. */
+int probe_ring_next(struct probe_ring *r)
+{
+	return ++r->handled < r->handle_max ? 0 : -EAGAIN;
+}
+
+int probe_ring_dispatch(struct probe_ring *r, const void *handlers, unsigned max)
+{
+	int n;
+
+	if (!r->ring || max == 0)
+		return 0;
+	r->handlers = handlers;
+	r->handled = 0;
+	r->handle_max = max;
+	n = ring_buffer__consume(r->ring);
+	r->handlers = NULL;
+	return n < 0 && n != -EAGAIN ? n : (int)r->handled;
+}
+
+int probe_ring_fd(const struct probe_ring *r)
+{
+	return r->ring ? ring_buffer__epoll_fd(r->ring) : -EBADF;
+}
+
+void probe_ring_close(struct probe_ring *r)
+{
+	ring_buffer__free(r->ring);
+	*r = (struct probe_ring){0};
+}
+
 /* ---- sizes ---- */
 
-static uint64_t bytes_per_slot(uint32_t cpus)
+static uint64_t bytes_per_slot(const struct probe *p, const struct probe_options *options)
 {
-	/* Cells and touched bits on each CPU, owner, free list, and hash entries of about 80 bytes with their buckets.
-	 */
-	return (uint64_t)cpus * sizeof(struct fault_cell) + cpus / 8 + 8 + 4 + FAULT_HASH_FACTOR * 80;
+	/* Owner, free list, and hash entries of about 80 bytes with their buckets. */
+	uint64_t bytes = 8 + 4 + FAULT_HASH_FACTOR * 80;
+
+	if (p->counts_faults)
+		bytes += (uint64_t)p->cpus * sizeof(struct fault_cell) + p->cpus / 8;
+	if (options->bad_signals)
+		bytes += sizeof(struct bad_cell);
+	return p->latency ? bytes + sizeof(struct bad_latency) : bytes;
 }
 
 /* Some slots more than cgroups, for the dead that drain and for those about to be folded. */
 static void choose_size(struct probe *p, const struct probe_options *options)
 {
 	uint64_t wanted = (uint64_t)options->max_cgroups + options->max_cgroups / 8 + 32;
-	uint64_t affordable = options->memory_bytes / bytes_per_slot(p->cpus);
+	uint64_t affordable = options->memory_bytes / bytes_per_slot(p, options);
 
 	p->cut = affordable < wanted;
 	if (p->cut)
 		wanted = affordable > 2 ? affordable : 2;
 	p->slots = (uint32_t)wanted;
 	p->max_ids = p->slots * FAULT_HASH_FACTOR;
-	p->memory_bytes = bytes_per_slot(p->cpus) * p->slots + LIFE_RING_BYTES;
+	p->memory_bytes = bytes_per_slot(p, options) * p->slots + LIFE_RING_BYTES;
+	if (options->bad_signals)
+		p->memory_bytes += CRASH_RING_BYTES;
 }
 
 static int size_maps(struct probe *p)
@@ -130,19 +158,19 @@ static int size_maps(struct probe *p)
 	int r;
 
 	f->rodata->nr_slots = p->slots;
-	r = bpf_map__set_max_entries(f->maps.fault_cells, p->cpus * p->slots);
-	if (r == 0)
-		r = bpf_map__set_max_entries(f->maps.slot_owner, p->slots);
+	r = bpf_map__set_max_entries(f->maps.slot_owner, p->slots);
+	if (r == 0 && p->counts_faults)
+		r = bpf_map__set_max_entries(f->maps.fault_cells, p->cpus * p->slots);
 	if (r == 0)
 		r = bpf_map__set_max_entries(f->maps.slot_by_cgroup, p->max_ids);
 	if (r == 0)
 		r = bpf_map__set_max_entries(f->maps.free_slots, p->slots);
-	if (r == 0)
+	if (r == 0 && p->counts_faults)
 		r = bpf_map__set_max_entries(f->maps.slot_touched, p->cpus * FAULT_TOUCHED_WORDS(p->slots));
 	return r;
 }
 
-static int map_memory(struct bpf_map *map, struct mapping *ret)
+int probe_map_memory(struct bpf_map *map, struct mapping *ret)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t bytes = (size_t)bpf_map__max_entries(map) * ((bpf_map__value_size(map) + 7) & ~7u);
@@ -156,7 +184,7 @@ static int map_memory(struct bpf_map *map, struct mapping *ret)
 	return 0;
 }
 
-static void unmap_memory(struct mapping *m)
+void probe_unmap_memory(struct mapping *m)
 {
 	if (m->data)
 		munmap(m->data, m->bytes);
@@ -165,14 +193,14 @@ static void unmap_memory(struct mapping *m)
 
 static int map_all(struct probe *p)
 {
-	int r = map_memory(p->faults->maps.fault_cells, &p->cells);
+	int r = probe_map_memory(p->faults->maps.fault_cells, &p->cells);
 
 	if (r == 0)
-		r = map_memory(p->faults->maps.slot_owner, &p->owner);
+		r = probe_map_memory(p->faults->maps.slot_owner, &p->owner);
 	if (r == 0)
-		r = map_memory(p->faults->maps.slot_touched, &p->touched);
+		r = probe_map_memory(p->faults->maps.slot_touched, &p->touched);
 	if (r == 0)
-		r = map_memory(p->faults->maps.drops, &p->drops);
+		r = probe_map_memory(p->faults->maps.drops, &p->drops);
 	return r;
 }
 
@@ -210,12 +238,15 @@ static int push_free(void *userdata, uint32_t slot)
 static int open_book(struct probe *p)
 {
 	struct slots_memory memory = {
-	    .cpus = p->cpus,
+	    .cpus = p->counts_faults ? p->cpus : 0,
 	    .slots = p->slots,
 	    .cells = p->cells.data,
 	    .cache = p->faults->bss->slot_cache,
 	    .owner = p->owner.data,
 	    .touched = p->touched.data,
+	    .bad = p->bad_cells.data,
+	    .bad_touched = p->bad_touched.data,
+	    .latency = p->bad_latency.data,
 	};
 	struct slots_ops ops = {
 	    .hash_get = hash_get,
@@ -227,102 +258,61 @@ static int open_book(struct probe *p)
 	return slots_new(&memory, &ops, &p->book);
 }
 
-/* ---- births and deaths ---- */
-
-static int on_life_record(void *userdata, void *data, size_t size)
-{
-	struct probe *p = userdata;
-	const struct cgroup_event *event = data;
-	const struct probe_life_handlers *h = p->handlers;
-	size_t len;
-	bool cut;
-
-	if (size >= offsetof(struct cgroup_event, path)) {
-		len = event->path_len;
-		if (len > size - offsetof(struct cgroup_event, path))
-			len = size - offsetof(struct cgroup_event, path);
-		cut = len >= CGROUP_PATH_BYTES - 1;
-		if (event->type == CGROUP_BORN)
-			h->born(event->id, event->path, len, cut, h->userdata);
-		else if (event->type == CGROUP_DIED)
-			h->died(event->id, h->userdata);
-		else if (event->type == CGROUP_RENAMED)
-			h->renamed(event->id, event->path, len, cut, h->userdata);
-	}
-	/* libbpf counts the record as consumed and stops at the first negative answer: the loop's timers get their
-	 * turn. */
-	return ++p->handled < p->handle_max ? 0 : -EAGAIN;
-}
-
-int probe_life_fd(const struct probe *p)
-{
-	return p->ring ? ring_buffer__epoll_fd(p->ring) : -EBADF;
-}
-
-int probe_life_dispatch(struct probe *p, const struct probe_life_handlers *handlers, unsigned max)
-{
-	int r;
-
-	if (!p->ring || max == 0)
-		return 0;
-	p->handlers = handlers;
-	p->handled = 0;
-	p->handle_max = max;
-	r = ring_buffer__consume(p->ring);
-	p->handlers = NULL;
-	return r < 0 && r != -EAGAIN ? r : (int)p->handled;
-}
-
-/* Without these records cgroups are found by looking for them, and one that lives shorter than a tick has no name. */
-static int start_life(struct probe *p)
-{
-	struct cgroup_life_bpf *l;
-	int r;
-
-	p->life = l = cgroup_life_bpf__open();
-	if (!l)
-		return -errno;
-	r = bpf_map__set_max_entries(l->maps.cgroup_ring, LIFE_RING_BYTES);
-	if (r == 0)
-		r = bpf_map__reuse_fd(l->maps.drops, bpf_map__fd(p->faults->maps.drops));
-	if (r == 0)
-		r = cgroup_life_bpf__load(l);
-	if (r < 0)
-		return r;
-	p->ring = ring_buffer__new(bpf_map__fd(l->maps.cgroup_ring), on_life_record, p, NULL);
-	if (!p->ring)
-		return -errno;
-	return cgroup_life_bpf__attach(l);
-}
-
-static void stop_life(struct probe *p)
-{
-	ring_buffer__free(p->ring);
-	p->ring = NULL;
-	cgroup_life_bpf__destroy(p->life);
-	p->life = NULL;
-}
-
 /* ---- life of the object ---- */
 
-static int load_faults(struct probe *p, const struct probe_options *options, struct probe_reason *reason)
+static int load(struct probe *p, const struct probe_options *options, struct probe_reason *reason)
 {
 	int r;
 
 	p->faults = page_fault_bpf__open();
 	if (!p->faults)
-		return explain(-errno, "cannot open the BPF object", reason);
+		return probe_explain(-errno, "cannot open the BPF object", reason);
 	choose_size(p, options);
+	bpf_program__set_autoload(p->faults->progs.page_fault_user, p->counts_faults);
+	bpf_program__set_autoload(p->faults->progs.page_fault_kern, p->counts_faults);
 	r = size_maps(p);
 	if (r == 0)
 		r = page_fault_bpf__load(p->faults);
 	if (r < 0)
-		return explain(r, "the kernel refuses the page-fault programs", reason);
+		return probe_explain(r,
+				     p->counts_faults ? "the kernel refuses the page-fault programs"
+						      : "the kernel refuses the counters",
+				     reason);
+	r = probe_bad_start(p, options);
+	if (r < 0 && !p->counts_faults) {
+		*reason = p->bad_reason;
+		return r;
+	}
 	r = map_all(p);
 	if (r == 0)
 		r = open_book(p);
-	if (r < 0)
-		return explain(r, "cannot set up the counters", reason);
+	return r < 0 ? probe_explain(r, "cannot set up the counters", reason) : 0;
+}
+
+/* Births first, so that every cgroup whose faults are counted can be named. */
+static int start(struct probe *p, struct probe_reason *reason)
+{
+	int r = probe_life_start(p);
+
+	if (r < 0) {
+		/* Without these records cgroups are found by looking for them. */
+		log_warning_errno(
+		    r,
+		    "cgroup tracepoints cannot be used (%s), ignoring: a cgroup that lives for less than an interval "
+		    "counts as unknown",
+		    strerror(-r));
+		probe_life_stop(p);
+	}
+	if (p->counts_faults) {
+		r = probe_attach(p);
+		if (r < 0)
+			return probe_explain(r, "the kernel refuses to attach the page-fault programs", reason);
+	}
+	r = p->bad ? probe_bad_attach(p) : 0;
+	if (r < 0 && !p->counts_faults) {
+		*reason = p->bad_reason;
+		return r;
+	}
 	return 0;
 }
 
@@ -330,40 +320,30 @@ int probe_new(const struct probe_options *options, struct probe **ret, struct pr
 {
 	struct probe *p;
 	struct btf *btf;
+	bool has_faults;
 	int r;
 
 	libbpf_set_print(libbpf_log);
 	btf = btf__load_vmlinux_btf();
-	r = check_kernel(btf, reason);
+	r = check_kernel(btf, options, reason);
+	has_faults = btf && has_fault_tracepoints(btf);
 	btf__free(btf);
 	if (r < 0)
 		return r;
 
 	p = calloc(1, sizeof(*p));
 	if (!p)
-		return explain(-ENOMEM, "cannot set up the probe", reason);
+		return probe_explain(-ENOMEM, "cannot set up the probe", reason);
+	p->counts_faults = options->backend == PROBE_TRACEPOINT;
+	p->latency = options->bad_signals && options->bad_latency && has_faults;
 	r = libbpf_num_possible_cpus();
 	p->cpus = r > 0 ? (uint32_t)r : 1;
 	if (p->cpus > FAULT_CPUS_MAX)
-		r = explain(-E2BIG, "more CPUs than the programs are built for", reason);
+		r = probe_explain(-E2BIG, "more CPUs than the programs are built for", reason);
 	else
-		r = load_faults(p, options, reason);
-	if (r == 0) {
-		/* Births first, so that every cgroup whose faults are counted can be named. */
-		int life = start_life(p);
-
-		if (life < 0) {
-			log_warning_errno(
-			    life,
-			    "cgroup tracepoints cannot be used (%s), ignoring: a cgroup that lives for less than an "
-			    "interval counts as unknown",
-			    strerror(-life));
-			stop_life(p);
-		}
-		r = probe_attach(p);
-		if (r < 0)
-			explain(r, "the kernel refuses to attach the page-fault programs", reason);
-	}
+		r = load(p, options, reason);
+	if (r == 0)
+		r = start(p, reason);
 	if (r < 0) {
 		probe_free(p);
 		return r;
@@ -376,12 +356,13 @@ struct probe *probe_free(struct probe *p)
 {
 	if (!p)
 		return NULL;
-	stop_life(p);
+	probe_life_stop(p);
+	probe_bad_stop(p);
 	slots_free(p->book);
-	unmap_memory(&p->cells);
-	unmap_memory(&p->owner);
-	unmap_memory(&p->touched);
-	unmap_memory(&p->drops);
+	probe_unmap_memory(&p->cells);
+	probe_unmap_memory(&p->owner);
+	probe_unmap_memory(&p->touched);
+	probe_unmap_memory(&p->drops);
 	page_fault_bpf__destroy(p->faults);
 	free(p);
 	return NULL;
@@ -456,6 +437,12 @@ void probe_stats(const struct probe *p, struct probe_stats *ret)
 	*ret = (struct probe_stats){0};
 	for (uint32_t reason = 0; reason < FAULT_DROPS; reason++)
 		ret->drops[reason] = __atomic_load_n(&drops[reason], __ATOMIC_RELAXED);
-	add_program_stats(p->faults->progs.page_fault_user, ret);
-	add_program_stats(p->faults->progs.page_fault_kern, ret);
+	if (p->counts_faults) {
+		add_program_stats(p->faults->progs.page_fault_user, ret);
+		add_program_stats(p->faults->progs.page_fault_kern, ret);
+	}
+	if (p->bad) {
+		add_program_stats(p->bad->progs.bad_generated, ret);
+		add_program_stats(p->bad->progs.bad_delivered, ret);
+	}
 }

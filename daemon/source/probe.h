@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact page-fault counters per cgroup, kept in the kernel by BPF programs. The only file that sees libbpf.
+ * Exact counters of page faults and bad accesses per cgroup, kept in the kernel by BPF programs. The only module that sees libbpf.
  *
  * The programs count for whatever cgroup faults; the owner of this object gives names, folds what it does not want to
  * see on its own, and releases what died. Counters are read from mapped memory, without a system call.
@@ -11,17 +11,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bpf/bad_access_abi.h"
 #include "bpf/fault_abi.h"
+#include "daemon/model/growth.h"
 
 struct probe;
 
-/* The ways to see faults, best first; each counts into the same cells. */
-enum probe_backend { PROBE_TRACEPOINT, PROBE_BACKENDS };
+/* The ways to see page faults, best first; each counts into the same cells. */
+enum probe_backend { PROBE_TRACEPOINT, PROBE_NONE, PROBE_BACKENDS };
 
 struct probe_options {
 	enum probe_backend backend;
 	uint32_t max_cgroups;  /* that shall have counters of their own at once */
 	uint64_t memory_bytes; /* bound for the counters; fewer cgroups get their own if it does not suffice */
+	uint32_t bad_signals;  /* bits 1 << enum bad_signal: whose deliveries are counted; 0: none */
+	bool bad_latency;      /* and how long they took, if the kernel has the page-fault tracepoints */
 };
 
 /* Why something cannot be used and what would make it so, for people. */
@@ -29,7 +33,7 @@ struct probe_reason {
 	char text[512];
 };
 
-/* Opens, loads and attaches. On failure `reason` says why: -ENOENT the kernel lacks it, -EPERM not permitted, -ENOMEM,
+/* Opens, loads and attaches. Bad accesses that cannot be counted are no failure if page faults can; see probe_bad_refusal(). On failure `reason` says why: -ENOENT the kernel lacks it, -EPERM not permitted, -ENOMEM,
  * other. */
 int probe_new(const struct probe_options *options, struct probe **ret, struct probe_reason *reason);
 /* Detaches; the counters are gone. Accepts NULL, returns NULL. */
@@ -49,8 +53,13 @@ struct probe_size {
 };
 void probe_size(const struct probe *p, struct probe_size *ret);
 
-/* `growth` since the last call, for cgroup `id`, or 0 for all that have no slot. */
-typedef void (*probe_growth_fn)(uint64_t id, const uint64_t growth[FAULT_CLASSES], void *userdata);
+/* Why bad accesses are not counted, for people; NULL if they are. */
+const char *probe_bad_refusal(const struct probe *p);
+/* Whether the times of bad accesses are measured. */
+bool probe_has_latency(const struct probe *p);
+
+/* `growth` since the last call, for cgroup `id`, or 0 for all that have no slot. A cgroup may come twice. */
+typedef void (*probe_growth_fn)(uint64_t id, const struct growth *growth, void *userdata);
 /* Reads what was counted. Cells in use are read, not all of them; a count can be seen one call late, never lost. */
 void probe_collect(struct probe *p, probe_growth_fn growth, void *userdata);
 
@@ -76,6 +85,16 @@ struct probe_life_handlers {
 int probe_life_fd(const struct probe *p);
 /* Handles at most `max` records. Returns the number handled. */
 int probe_life_dispatch(struct probe *p, const struct probe_life_handlers *handlers, unsigned max);
+
+struct probe_crash_handlers {
+	void (*crashed)(const struct crash_event *event, void *userdata);
+	void (*exited)(const struct crash_exit_event *event, void *userdata);
+	void *userdata;
+};
+/* Readable when there are records of fatal bad accesses; -EBADF if they are not counted. */
+int probe_crash_fd(const struct probe *p);
+/* Handles at most `max` records. Returns the number handled. */
+int probe_crash_dispatch(struct probe *p, const struct probe_crash_handlers *handlers, unsigned max);
 
 struct probe_stats {
 	uint64_t drops[FAULT_DROPS];

@@ -30,6 +30,10 @@ struct slots {
 	uint64_t *growth; /* [slot][class] of the running collect */
 	uint32_t *list;   /* slots with growth */
 	uint32_t listed;
+
+	struct bad_counts *bad_seen; /* [slot]: values read last; those of slots without bad accesses cost no memory */
+	struct bad_latencies *latency_seen; /* [slot]: the same */
+	uint64_t *bad_again;                /* [word]: slots whose claim was not visible yet */
 };
 
 int slots_new(const struct slots_memory *memory, const struct slots_ops *ops, struct slots **ret)
@@ -42,12 +46,19 @@ int slots_new(const struct slots_memory *memory, const struct slots_ops *ops, st
 	s->m = *memory;
 	s->ops = *ops;
 	s->words = FAULT_TOUCHED_WORDS(memory->slots);
+	if (memory->bad) {
+		s->bad_seen = calloc(memory->slots, sizeof(*s->bad_seen));
+		s->latency_seen = calloc(memory->slots, sizeof(*s->latency_seen));
+		s->bad_again = calloc(s->words, sizeof(*s->bad_again));
+	}
 	s->slot = calloc(memory->slots, sizeof(*s->slot));
-	s->seen = calloc((size_t)memory->cpus * memory->slots, FAULT_CLASSES * sizeof(*s->seen));
-	s->again = calloc((size_t)memory->cpus * s->words, sizeof(*s->again));
+	s->seen = calloc((size_t)memory->cpus * memory->slots + 1, FAULT_CLASSES * sizeof(*s->seen));
+	s->again = calloc((size_t)memory->cpus * s->words + 1, sizeof(*s->again));
 	s->growth = calloc(memory->slots, FAULT_CLASSES * sizeof(*s->growth));
 	s->list = calloc(memory->slots, sizeof(*s->list));
 	r = s->slot && s->seen && s->again && s->growth && s->list ? 0 : -ENOMEM;
+	if (memory->bad && !(s->bad_seen && s->latency_seen && s->bad_again))
+		r = -ENOMEM;
 	if (r == 0)
 		r = table_new(memory->slots, &s->by_id);
 	for (uint32_t slot = memory->slots; r == 0 && slot-- > 1;)
@@ -68,6 +79,9 @@ struct slots *slots_free(struct slots *s)
 		free(s->again);
 		free(s->growth);
 		free(s->list);
+		free(s->bad_seen);
+		free(s->latency_seen);
+		free(s->bad_again);
 		table_free(s->by_id);
 		free(s);
 	}
@@ -167,10 +181,100 @@ static void report(struct slots *s, slots_growth_fn growth, void *userdata)
 			continue;
 		}
 		s->slot[slot].listed = false;
-		growth(s->slot[slot].id, counts, userdata);
+		growth(s->slot[slot].id, &(struct growth){.faults = counts}, userdata);
 		memset(counts, 0, FAULT_CLASSES * sizeof(*counts));
 	}
 	s->listed = kept;
+}
+
+/* ---- bad accesses ---- */
+
+/* What `now` is above `*seen`; below it there is a debt, which later ones pay. */
+static uint64_t grown_above(uint64_t *seen, int64_t now)
+{
+	int64_t grown = now - (int64_t)*seen;
+
+	if (grown <= 0)
+		return 0;
+	*seen = (uint64_t)now;
+	return (uint64_t)grown;
+}
+
+static bool read_bad(struct slots *s, uint32_t slot, struct bad_counts *ret)
+{
+	const struct bad_cell *cell = &s->m.bad[slot];
+	bool any = false;
+
+	for (uint32_t o = 0; o < BAD_OUTCOMES; o++)
+		for (uint32_t c = 0; c < BAD_CLASSES; c++) {
+			int64_t now = __atomic_load_n(&cell->count[o][c], __ATOMIC_RELAXED);
+
+			ret->count[o][c] = grown_above(&s->bad_seen[slot].count[o][c], now);
+			any |= ret->count[o][c] > 0;
+		}
+	return any;
+}
+
+static bool read_latency(struct slots *s, uint32_t slot, struct bad_latencies *ret)
+{
+	const struct bad_latency *from = &s->m.latency[slot];
+	struct bad_latencies *seen = &s->latency_seen[slot];
+	bool any = false;
+
+	for (uint32_t b = 0; b < BAD_LATENCY_BUCKETS; b++) {
+		ret->bucket[b] =
+		    grown_above(&seen->bucket[b], (int64_t)__atomic_load_n(&from->bucket[b], __ATOMIC_RELAXED));
+		any |= ret->bucket[b] > 0;
+	}
+	ret->sum_ns = grown_above(&seen->sum_ns, (int64_t)__atomic_load_n(&from->sum_ns, __ATOMIC_RELAXED));
+	return any;
+}
+
+static void report_bad(struct slots *s, uint32_t slot, slots_growth_fn growth, void *userdata)
+{
+	struct bad_counts bad;
+	struct bad_latencies latencies;
+	struct growth g = {0};
+
+	if (read_bad(s, slot, &bad))
+		g.bad = &bad;
+	if (s->m.latency && read_latency(s, slot, &latencies))
+		g.latencies = &latencies;
+	if (g.bad || g.latencies)
+		growth(s->slot[slot].id, &g, userdata);
+}
+
+/* Programs count first and set the bit then, so a bit taken away before the cell is read hides nothing. */
+static void collect_bad(struct slots *s, slots_growth_fn growth, void *userdata)
+{
+	for (uint32_t word = 0; s->m.bad && word < s->words; word++) {
+		uint64_t bits = s->bad_again[word];
+
+		if (__atomic_load_n(&s->m.bad_touched[word], __ATOMIC_RELAXED))
+			bits |= __atomic_exchange_n(&s->m.bad_touched[word], 0, __ATOMIC_ACQ_REL);
+		s->bad_again[word] = 0;
+		for (; bits; bits &= bits - 1) {
+			uint32_t slot = word * 64 + (uint32_t)__builtin_ctzll(bits);
+
+			if (slot >= s->m.slots)
+				continue;
+			if (slot != FAULT_SLOT_OTHER && s->slot[slot].id == 0)
+				s->bad_again[word] |= UINT64_C(1) << (slot % 64);
+			else
+				report_bad(s, slot, growth, userdata);
+		}
+	}
+}
+
+static void empty_bad(struct slots *s, uint32_t slot)
+{
+	if (!s->m.bad)
+		return;
+	memset(&s->m.bad[slot], 0, sizeof(s->m.bad[slot]));
+	memset(&s->bad_seen[slot], 0, sizeof(s->bad_seen[slot]));
+	memset(&s->latency_seen[slot], 0, sizeof(s->latency_seen[slot]));
+	if (s->m.latency)
+		memset(&s->m.latency[slot], 0, sizeof(s->m.latency[slot]));
 }
 
 /* ---- claims ---- */
@@ -221,6 +325,7 @@ void slots_collect(struct slots *s, slots_growth_fn growth, void *userdata)
 	/* A slot claimed between the two loops has growth but no name yet. */
 	follow_claims(s);
 	report(s, growth, userdata);
+	collect_bad(s, growth, userdata);
 }
 
 /* ---- giving back ---- */
@@ -276,6 +381,7 @@ static void empty_slot(struct slots *s, uint32_t slot)
 		memset(&s->seen[at * FAULT_CLASSES], 0, FAULT_CLASSES * sizeof(*s->seen));
 		s->again[(size_t)cpu * s->words + slot / 64] &= ~(UINT64_C(1) << (slot % 64));
 	}
+	empty_bad(s, slot);
 	s->slot[slot] = (struct slot){0};
 	s->used--;
 	s->draining--;
@@ -300,6 +406,8 @@ void slots_reclaim(struct slots *s, slots_growth_fn growth, void (*drained)(uint
 		for (uint32_t cpu = 0; cpu < s->m.cpus; cpu++)
 			read_cell(s, cpu, slot);
 		report(s, growth, userdata);
+		if (s->m.bad)
+			report_bad(s, slot, growth, userdata);
 		empty_slot(s, slot);
 		/* A slot that cannot be pushed is lost to the programs, its counts are not. */
 		freed |= s->ops.push_free(s->ops.userdata, slot) == 0;

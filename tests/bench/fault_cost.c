@@ -171,12 +171,12 @@ static void shuffle(enum variant *order)
 	}
 }
 
-static void ignore_growth(uint64_t id, const uint64_t growth[FAULT_CLASSES], void *userdata)
+static void add_growth(uint64_t id, const struct growth *growth, void *userdata)
 {
 	uint64_t *sum = userdata;
 
-	for (uint32_t c = 0; c < FAULT_CLASSES; c++)
-		*sum += growth[c];
+	for (uint32_t c = 0; growth->faults && c < FAULT_CLASSES; c++)
+		*sum += growth->faults[c];
 }
 
 static int do_compare(long rounds, long pages)
@@ -198,7 +198,7 @@ static int do_compare(long rounds, long pages)
 		}
 	}
 	/* A comparison is worth nothing if faultd's programs did not count. */
-	probe_collect(probe, ignore_growth, &counted);
+	probe_collect(probe, add_growth, &counted);
 	if (counted < expected) {
 		fprintf(stderr, "fault_cost: faultd counted %llu faults of at least %llu\n",
 			(unsigned long long)counted, (unsigned long long)expected);

@@ -282,6 +282,87 @@ static void rates_of_what_leaves_go_on_in_other(void **state)
 	aggregate_free(a);
 }
 
+/* ---- bad accesses ---- */
+
+enum { ACCERR = BAD_BASE_SEGV + 2 };
+
+static void add_bad(struct aggregate *a, uint64_t id, enum bad_outcome outcome, uint64_t n)
+{
+	struct bad_counts growth = {0};
+
+	growth.count[outcome][ACCERR] = n;
+	aggregate_bad(a, id, &growth);
+}
+
+static uint64_t bad_of(const struct aggregate *a, const char *label, enum bad_outcome outcome)
+{
+	const struct cgroup_entry *e = find(a, label);
+
+	return e && e->bad ? e->bad->count[outcome][ACCERR] : 0;
+}
+
+static size_t place_of(const struct aggregate *a, const char *label)
+{
+	size_t at = 0;
+
+	while (aggregate_entry(a, at) != find(a, label))
+		at++;
+	return at;
+}
+
+static void bad_accesses_count_for_their_series_and_go_on_in_other(void **state)
+{
+	struct aggregate *a = make(4, AGGREGATE_SINK_SCRAPE);
+	struct bad_latencies slow = {.bucket = {[3] = 2}, .sum_ns = 7};
+
+	bind(a, 1, "/a");
+	add_bad(a, 1, BAD_FATAL, 3);
+	add_bad(a, 1, BAD_HANDLED, 5);
+	add_bad(a, 99, BAD_FATAL, 1); /* nobody bound it */
+	aggregate_latencies(a, 1, &slow);
+	assert_true(aggregate_is_shown(a, place_of(a, "/a")));
+	aggregate_tick(a, 1 * SEC, 0);
+	assert_int_equal(bad_of(a, "/a", BAD_FATAL), 3);
+	assert_int_equal(bad_of(a, "/a", BAD_HANDLED), 5);
+	assert_int_equal(bad_of(a, "other", BAD_FATAL), 1);
+	assert_true(aggregate_bad_rate(a, place_of(a, "/a"), BAD_HANDLED, 0) == 5);
+	assert_true(aggregate_bad_rate(a, place_of(a, "/a"), BAD_FATAL, 1) == 3);
+
+	aggregate_unbind(a, 1, 1 * SEC);
+	aggregate_reported(a, AGGREGATE_SINK_SCRAPE, aggregate_deaths(a));
+	aggregate_tick(a, 2 * SEC, 0);
+	assert_null(find(a, "/a"));
+	assert_int_equal(bad_of(a, "other", BAD_FATAL), 4);
+	assert_int_equal(bad_of(a, "other", BAD_HANDLED), 5);
+	assert_int_equal(find(a, "other")->latencies->bucket[3], 2);
+	assert_int_equal(find(a, "other")->latencies->sum_ns, 7);
+	assert_true(aggregate_bad_rate(a, 0, BAD_FATAL, 0) == 2);
+	assert_true(aggregate_bad_rate(a, 0, BAD_HANDLED, 0) == 2.5);
+
+	bind(a, 2, "/a"); /* at the same place: nothing of the old one is left */
+	assert_null(find(a, "/a")->bad);
+	assert_null(find(a, "/a")->latencies);
+	assert_true(aggregate_bad_rate(a, place_of(a, "/a"), BAD_FATAL, 1) == 0);
+	aggregate_free(a);
+}
+
+static void new_windows_keep_bad_accesses(void **state)
+{
+	struct aggregate *a = make(4, AGGREGATE_SINK_SCRAPE);
+
+	bind(a, 1, "/a");
+	add_bad(a, 1, BAD_FATAL, 3);
+	aggregate_tick(a, 1 * SEC, 0);
+	assert_int_equal(aggregate_rewindow(a, SEC, (const uint64_t[]){5 * SEC}, 1, 1 * SEC), 0);
+	assert_int_equal(bad_of(a, "/a", BAD_FATAL), 3);
+	assert_true(aggregate_bad_rate(a, place_of(a, "/a"), BAD_FATAL, 0) == 0);
+	add_bad(a, 1, BAD_FATAL, 2);
+	aggregate_tick(a, 2 * SEC, 0);
+	assert_int_equal(bad_of(a, "/a", BAD_FATAL), 5);
+	assert_true(aggregate_bad_rate(a, place_of(a, "/a"), BAD_FATAL, 0) == 2);
+	aggregate_free(a);
+}
+
 static void new_windows_keep_totals_and_bindings(void **state)
 {
 	static const uint64_t other_windows[] = {4 * SEC, 8 * SEC, 300 * SEC};
@@ -367,6 +448,8 @@ int main(void)
 	    cmocka_unit_test(rates_come_from_ticks),
 	    cmocka_unit_test(rates_of_what_leaves_go_on_in_other),
 	    cmocka_unit_test(new_windows_keep_totals_and_bindings),
+	    cmocka_unit_test(bad_accesses_count_for_their_series_and_go_on_in_other),
+	    cmocka_unit_test(new_windows_keep_bad_accesses),
 	    cmocka_unit_test(a_series_starts_no_later_than_its_first_count),
 	    cmocka_unit_test(the_sum_over_all_series_never_goes_back),
 	};

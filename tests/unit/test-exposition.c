@@ -322,6 +322,110 @@ static void windows_are_named_by_the_largest_unit_that_divides_them(void **state
 	aggregate_free(w.aggregate);
 }
 
+/* ---- bad accesses ---- */
+
+static void add_bad(struct aggregate *a, uint64_t id, enum bad_outcome outcome, uint32_t class, uint64_t n)
+{
+	struct bad_counts growth = {0};
+
+	growth.count[outcome][class] = n;
+	aggregate_bad(a, id, &growth);
+}
+
+static const char bad_golden[] =
+    "# HELP faultd_bad_accesses_total Signals of bad memory accesses that were delivered, in the cgroup of the "
+    "victim.\n"
+    "# TYPE faultd_bad_accesses_total counter\n"
+    "faultd_bad_accesses_total{cgroup=\"/system.slice/"
+    "docker-0a.scope\",signal=\"SIGSEGV\",code=\"maperr\",outcome=\"handled\"} 6\n"
+    "faultd_bad_accesses_total{cgroup=\"/system.slice/"
+    "docker-0a.scope\",signal=\"SIGBUS\",code=\"adrerr\",outcome=\"fatal\"} 3\n"
+    "faultd_bad_accesses_total{cgroup=\"/idle.slice\",signal=\"SIGSEGV\",code=\"sent\",outcome=\"fatal\"} 1\n"
+    "# HELP faultd_bad_access_rate Bad accesses per second over a sliding window, whatever their outcome.\n"
+    "# TYPE faultd_bad_access_rate gauge\n"
+    "faultd_bad_access_rate{cgroup=\"other\",window=\"10s\"} 0.0\n"
+    "faultd_bad_access_rate{cgroup=\"other\",window=\"1m\"} 0.0\n"
+    "faultd_bad_access_rate{cgroup=\"/system.slice/docker-0a.scope\",window=\"10s\"} 1.5\n"
+    "faultd_bad_access_rate{cgroup=\"/system.slice/docker-0a.scope\",window=\"1m\"} 1.5\n"
+    "faultd_bad_access_rate{cgroup=\"/idle.slice\",window=\"10s\"} 0.166667\n"
+    "faultd_bad_access_rate{cgroup=\"/idle.slice\",window=\"1m\"} 0.166667\n"
+    "# HELP faultd_bad_access_latency_seconds Time from the page fault to the delivery of its signal; only with "
+    "bad_access.latency.\n"
+    "# TYPE faultd_bad_access_latency_seconds histogram\n"
+    "faultd_bad_access_latency_seconds_bucket{cgroup=\"/idle.slice\",le=\"0.000000512\"} 0\n"
+    "faultd_bad_access_latency_seconds_bucket{cgroup=\"/idle.slice\",le=\"0.000001024\"} 2\n"
+    "faultd_bad_access_latency_seconds_bucket{cgroup=\"/idle.slice\",le=\"0.000002048\"} 2\n";
+
+/* After the three seconds of the world three more, in which the idle one makes its first. */
+static void make_bad_accesses(struct world *w)
+{
+	struct bad_latencies slow = {.bucket = {[1] = 2, [BAD_LATENCY_BUCKETS - 1] = 1}, .sum_ns = 1500000000};
+
+	w->snapshot.counts_bad_accesses = true;
+	add_bad(w->aggregate, 1, BAD_HANDLED, BAD_BASE_SEGV + 1, 6);
+	add_bad(w->aggregate, 1, BAD_FATAL, BAD_BASE_BUS + 2, 3);
+	add_bad(w->aggregate, 3, BAD_FATAL, BAD_BASE_SEGV + BAD_CODE_SENT(BAD_CODES_SEGV), 1);
+	aggregate_latencies(w->aggregate, 3, &slow);
+	aggregate_tick(w->aggregate, 106 * NSEC_PER_SEC, 1700000006 * NSEC_PER_SEC);
+}
+
+static void bad_accesses_are_shown_by_signal_code_and_outcome(void **state)
+{
+	struct world *w = *state;
+	char *text, *begin;
+
+	make_bad_accesses(w);
+	text = render(w, EXPOSITION_TEXT);
+	begin = strstr(text, "# HELP faultd_bad_accesses_total");
+	assert_non_null(begin);
+	cut_before(begin, "faultd_bad_access_latency_seconds_bucket{cgroup=\"/idle.slice\",le=\"0.000004096\"}");
+	assert_string_equal(begin, bad_golden);
+	free(text);
+}
+
+static void a_histogram_ends_in_all_sum_and_count(void **state)
+{
+	struct world *w = *state;
+	char *text;
+
+	make_bad_accesses(w);
+	text = render(w, EXPOSITION_OPENMETRICS);
+	assert_has(
+	    text,
+	    "# TYPE faultd_bad_access_latency_seconds histogram\n# UNIT faultd_bad_access_latency_seconds seconds\n");
+	assert_has(text, "faultd_bad_access_latency_seconds_bucket{cgroup=\"/idle.slice\",le=\"0.008388608\"} 2\n"
+			 "faultd_bad_access_latency_seconds_bucket{cgroup=\"/idle.slice\",le=\"+Inf\"} 3\n"
+			 "faultd_bad_access_latency_seconds_sum{cgroup=\"/idle.slice\"} 1.5\n"
+			 "faultd_bad_access_latency_seconds_count{cgroup=\"/idle.slice\"} 3\n");
+	free(text);
+}
+
+static void bad_accesses_that_nobody_counts_are_not_shown(void **state)
+{
+	char *text = render(*state, EXPOSITION_TEXT);
+
+	assert_lacks(text, "faultd_bad_access");
+	free(text);
+}
+
+static void the_vma_lock_is_shown_where_the_kernel_counts(void **state)
+{
+	static const struct vma_lock_stats stats = {.success = 4, .abort = 3, .retry = 2, .miss = 1};
+	struct world *w = *state;
+	char *text = render(w, EXPOSITION_TEXT);
+
+	assert_lacks(text, "faultd_vma_lock");
+	free(text);
+	w->snapshot.vma_lock = &stats;
+	text = render(w, EXPOSITION_TEXT);
+	assert_has(text, "# TYPE faultd_vma_lock_total counter\n"
+			 "faultd_vma_lock_total{result=\"success\"} 4\n"
+			 "faultd_vma_lock_total{result=\"abort\"} 3\n"
+			 "faultd_vma_lock_total{result=\"retry\"} 2\n"
+			 "faultd_vma_lock_total{result=\"miss\"} 1\n");
+	free(text);
+}
+
 /* ---- figures ---- */
 
 static void each_self_metric_is_shown_with_its_value(void **state)
@@ -442,6 +546,7 @@ static void promtool_finds_nothing_to_complain_of(void **state)
 	}
 	w->process = (struct process_stats){1, 1, 1, 1, 1, 1};
 	w->snapshot.process = &w->process;
+	make_bad_accesses(w);
 	text = render(w, EXPOSITION_TEXT);
 	tool = popen(PROMTOOL " check metrics >&2", "w");
 	assert_non_null(tool);
@@ -626,6 +731,10 @@ int main(void)
 	    cmocka_unit_test(without_a_source_of_major_faults_none_are_shown),
 	    WITH_WORLD(a_dead_cgroup_is_shown_until_reported_and_then_its_counts_are_in_other),
 	    cmocka_unit_test(windows_are_named_by_the_largest_unit_that_divides_them),
+	    WITH_WORLD(bad_accesses_are_shown_by_signal_code_and_outcome),
+	    WITH_WORLD(a_histogram_ends_in_all_sum_and_count),
+	    WITH_WORLD(bad_accesses_that_nobody_counts_are_not_shown),
+	    WITH_WORLD(the_vma_lock_is_shown_where_the_kernel_counts),
 	    WITH_WORLD(each_self_metric_is_shown_with_its_value),
 	    WITH_WORLD(nanoseconds_are_shown_as_seconds),
 	    WITH_WORLD(process_figures_that_are_not_known_are_left_out),

@@ -51,6 +51,60 @@ static void x86_codes_decode_to_their_class(void **state)
 			     cases[i].mode == FAULT_USER ? "user" : "kernel", cases[i].access, cases[i].kind);
 }
 
+/* ESR values seen on arm64 hosts, and others made after arch/arm64/include/asm/esr.h and the Arm ARM's table of fault status
+ * codes. */
+static void arm64_codes_decode_to_their_class(void **state)
+{
+	static const struct {
+		uint32_t mode;
+		uint64_t esr;
+		const char *access, *kind;
+	} cases[] = {
+	    {FAULT_USER, 0x82000007, "exec", "missing"},     /* seen: first jump into a page */
+	    {FAULT_USER, 0x82000006, "exec", "missing"},     /* the same, level 2 */
+	    {FAULT_USER, 0x92000007, "read", "missing"},     /* seen */
+	    {FAULT_USER, 0x92000006, "read", "missing"},     /* seen */
+	    {FAULT_USER, 0x92000047, "write", "missing"},    /* seen */
+	    {FAULT_USER, 0x92000045, "write", "missing"},    /* seen */
+	    {FAULT_USER, 0x9200004f, "write", "protection"}, /* seen: copy on write */
+	    {FAULT_KERNEL, 0x96000007, "read", "missing"},   /* seen */
+	    {FAULT_KERNEL, 0x96000047, "write", "missing"},  /* seen */
+	    {FAULT_KERNEL, 0x96000046, "write", "missing"},  /* seen */
+	    {FAULT_KERNEL, 0x96000044, "write", "missing"},  /* seen: fresh mm at exec */
+	    {FAULT_KERNEL, 0x86000004, "exec", "missing"},   /* EC 21 */
+	    {FAULT_USER, 0x92000004, "read", "missing"},     /* first and last of the translation levels */
+	    {FAULT_USER, 0x9200002b, "read", "missing"},     /* translation, level -1 */
+	    {FAULT_USER, 0x9200000c, "read", "protection"},  /* permission, level 0 */
+	    {FAULT_USER, 0x8200000f, "exec", "protection"},  /* a page that is not executable */
+	    {FAULT_USER, 0x92000003, "read", "other"},       /* address size, level 3 */
+	    {FAULT_USER, 0x92000008, "read", "other"},       /* access flag, level 0 */
+	    {FAULT_USER, 0x9200004b, "write", "other"},      /* access flag, level 3 */
+	    {FAULT_USER, 0x92000010, "read", "other"},       /* external abort */
+	    {FAULT_USER, 0x92000051, "write", "other"},      /* tag check */
+	    {FAULT_USER, 0x92000014, "read", "other"},       /* external abort on a walk: no translation fault */
+	    {FAULT_USER, 0x92000021, "read", "other"},       /* alignment */
+	    {FAULT_USER, 0x9200002a, "read", "other"},       /* level -2 */
+	    {FAULT_USER, 0x92000147, "read", "missing"},     /* CM and WnR: cache maintenance */
+	    {FAULT_USER, 0x92000107, "read", "missing"},     /* CM alone */
+	    {FAULT_USER, 0x82000047, "exec", "missing"},     /* WnR means nothing for an instruction */
+	    {FAULT_USER, 0x10092000007, "write", "missing"}, /* ISS2.GCS: guarded control stack */
+	    {FAULT_USER, 0x3292000007, "read", "missing"},   /* other bits of ISS2 change nothing */
+	    {FAULT_USER, 0x8a000000, "read", "other"},       /* EC 22: PC alignment is no abort */
+	    {FAULT_USER, 0x9a000047, "read", "other"},       /* EC 26: SP alignment is no abort */
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_class(fault_class_arm64(cases[i].mode, cases[i].esr),
+			     cases[i].mode == FAULT_USER ? "user" : "kernel", cases[i].access, cases[i].kind);
+}
+
+static void only_aborts_of_arm64_are_page_faults(void **state)
+{
+	for (uint64_t ec = 0; ec < 64; ec++)
+		assert_int_equal(fault_is_arm64_abort(ec << 26 | 0x2000047),
+				 ec == 0x20 || ec == 0x21 || ec == 0x24 || ec == 0x25);
+}
+
 static void every_class_has_its_own_names(void **state)
 {
 	struct fault_class a, b;
@@ -86,6 +140,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(x86_codes_decode_to_their_class),
+	    cmocka_unit_test(arm64_codes_decode_to_their_class),
+	    cmocka_unit_test(only_aborts_of_arm64_are_page_faults),
 	    cmocka_unit_test(every_class_has_its_own_names),
 	    cmocka_unit_test(unclassed_sources_say_unknown),
 	    cmocka_unit_test(sums_take_only_the_classes_in_the_set),

@@ -23,7 +23,11 @@ struct kernel {
 	uint32_t stack[SLOTS * 2];
 	int top;
 	struct slots *book;
+	struct bad_cell bad[SLOTS];
+	uint64_t bad_touched[1];
+	struct bad_latency latency[SLOTS];
 	uint64_t counted[IDS], drained[IDS];
+	uint64_t bad_counted[IDS][BAD_OUTCOMES], slow[IDS], waited_ns[IDS];
 };
 
 static int hash_get(void *userdata, uint64_t id, uint32_t *ret_slot)
@@ -69,6 +73,9 @@ static int setup(void **state)
 	    .cache = k->cache,
 	    .owner = k->owner,
 	    .touched = k->touched,
+	    .bad = k->bad,
+	    .bad_touched = k->bad_touched,
+	    .latency = k->latency,
 	};
 	struct slots_ops ops = {hash_get, hash_set, hash_delete, push_free, k};
 
@@ -129,9 +136,26 @@ static void fault(struct kernel *k, uint32_t cpu, uint64_t id, uint64_t n)
 	cell->count[3] += n;
 }
 
-static void grown(uint64_t id, const uint64_t growth[FAULT_CLASSES], void *userdata)
+static void bad(struct kernel *k, uint64_t id, enum bad_outcome outcome, int64_t n)
 {
-	((struct kernel *)userdata)->counted[id] += growth[3];
+	uint32_t slot = k->hash[id] >= 0 ? (uint32_t)k->hash[id] : claim(k, id);
+
+	k->bad[slot].count[outcome][BAD_BASE_BUS + 2] += n;
+	k->bad_touched[0] |= UINT64_C(1) << slot;
+}
+
+static void grown(uint64_t id, const struct growth *growth, void *userdata)
+{
+	struct kernel *k = userdata;
+
+	if (growth->faults)
+		k->counted[id] += growth->faults[3];
+	for (uint32_t o = 0; growth->bad && o < BAD_OUTCOMES; o++)
+		k->bad_counted[id][o] += growth->bad->count[o][BAD_BASE_BUS + 2];
+	if (growth->latencies) {
+		k->slow[id] += growth->latencies->bucket[BAD_LATENCY_BUCKETS - 1];
+		k->waited_ns[id] += growth->latencies->sum_ns;
+	}
 }
 
 static void drained(uint64_t id, void *userdata)
@@ -294,6 +318,131 @@ static void a_cgroup_folded_while_it_claims_gives_its_slot_back(void **state)
 	assert_int_equal(k->counted[0], 1);
 }
 
+static void bad_accesses_count_for_their_cgroup_once(void **state)
+{
+	struct kernel *k = *state;
+
+	bad(k, 7, BAD_FATAL, 2);
+	bad(k, 7, BAD_HANDLED, 30);
+	bad(k, 8, BAD_FATAL, 1);
+	fault(k, 0, 7, 5); /* the same slot */
+	for (int i = 0; i < 2; i++)
+		collect(k);
+	assert_int_equal(k->bad_counted[7][BAD_FATAL], 2);
+	assert_int_equal(k->bad_counted[7][BAD_HANDLED], 30);
+	assert_int_equal(k->bad_counted[8][BAD_FATAL], 1);
+	assert_int_equal(k->counted[7], 5);
+	assert_int_equal(slots_used(k->book), 2);
+	bad(k, 7, BAD_FATAL, 1);
+	collect(k);
+	assert_int_equal(k->bad_counted[7][BAD_FATAL], 3);
+}
+
+static void a_count_taken_back_after_it_was_read_is_paid_by_the_next_ones(void **state)
+{
+	struct kernel *k = *state;
+
+	bad(k, 7, BAD_HANDLED, 5);
+	collect(k);
+	bad(k, 7, BAD_HANDLED, -2);
+	collect(k);
+	assert_int_equal(k->bad_counted[7][BAD_HANDLED], 5);
+	bad(k, 7, BAD_HANDLED, 1);
+	collect(k);
+	assert_int_equal(k->bad_counted[7][BAD_HANDLED], 5);
+	bad(k, 7, BAD_HANDLED, 4);
+	collect(k);
+	assert_int_equal(k->bad_counted[7][BAD_HANDLED], 8);
+}
+
+static void bad_accesses_whose_owner_is_not_visible_yet_wait_for_its_name(void **state)
+{
+	struct kernel *k = *state;
+	uint32_t slot;
+
+	bad(k, 7, BAD_FATAL, 4);
+	slot = (uint32_t)k->hash[7];
+	k->owner[slot] = 0;
+	collect(k);
+	assert_int_equal(k->bad_counted[0][BAD_FATAL], 0);
+	k->owner[slot] = 7;
+	collect(k);
+	assert_int_equal(k->bad_counted[7][BAD_FATAL], 4);
+}
+
+static void a_dead_cgroups_last_bad_accesses_come_with_its_draining(void **state)
+{
+	struct kernel *k = *state;
+	uint32_t slot;
+
+	bad(k, 7, BAD_FATAL, 1);
+	collect(k);
+	slot = (uint32_t)k->hash[7];
+	assert_int_equal(slots_release(k->book, 7), 1);
+	k->bad[slot].count[BAD_FATAL][BAD_BASE_BUS + 2]++; /* a program that was inside and has not set the bit */
+	k->latency[slot].bucket[BAD_LATENCY_BUCKETS - 1] = 1;
+	k->latency[slot].sum_ns = 1000;
+	for (int i = 0; i < 3; i++)
+		reclaim(k);
+	assert_int_equal(k->drained[7], 1);
+	assert_int_equal(k->bad_counted[7][BAD_FATAL], 2);
+	assert_int_equal(k->slow[7], 1);
+	k->bad_touched[0] |= UINT64_C(1) << slot; /* now it does */
+	bad(k, 9, BAD_FATAL, 1);
+	assert_int_equal(k->hash[9], slot);
+	collect(k);
+	assert_int_equal(k->bad_counted[9][BAD_FATAL], 1);
+	assert_int_equal(k->bad_counted[7][BAD_FATAL], 2);
+	assert_int_equal(k->slow[9], 0);
+}
+
+static void folded_cgroups_make_their_bad_accesses_as_other(void **state)
+{
+	struct kernel *k = *state;
+
+	bad(k, 7, BAD_FATAL, 1);
+	collect(k);
+	slots_fold(k->book, 7);
+	bad(k, 7, BAD_FATAL, 2);
+	collect(k);
+	assert_int_equal(k->bad_counted[7][BAD_FATAL], 1);
+	assert_int_equal(k->bad_counted[0][BAD_FATAL], 2);
+}
+
+static void latencies_are_reported_once(void **state)
+{
+	struct kernel *k = *state;
+
+	bad(k, 7, BAD_HANDLED, 1);
+	k->latency[k->hash[7]].bucket[BAD_LATENCY_BUCKETS - 1] = 3;
+	k->latency[k->hash[7]].sum_ns = 12345;
+	for (int i = 0; i < 2; i++) {
+		k->bad_touched[0] = UINT64_MAX;
+		collect(k);
+	}
+	assert_int_equal(k->slow[7], 3);
+	assert_int_equal(k->waited_ns[7], 12345);
+}
+
+/* A kernel without page-fault tracepoints: bad accesses are all that is counted. */
+static void bad_accesses_need_no_page_fault_cells(void **state)
+{
+	struct kernel *k = *state;
+	struct slots_memory memory = {.slots = SLOTS, .owner = k->owner, .bad = k->bad, .bad_touched = k->bad_touched};
+	struct slots_ops ops = {hash_get, hash_set, hash_delete, push_free, k};
+
+	slots_free(k->book);
+	k->top = 0;
+	assert_int_equal(slots_new(&memory, &ops, &k->book), 0);
+	bad(k, 7, BAD_FATAL, 1);
+	collect(k);
+	assert_int_equal(slots_release(k->book, 7), 1);
+	for (int i = 0; i < 3; i++)
+		reclaim(k);
+	assert_int_equal(k->bad_counted[7][BAD_FATAL], 1);
+	assert_int_equal(k->top, SLOTS - 1);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -306,6 +455,13 @@ int main(void)
 	    TEST(cgroups_without_a_slot_count_as_other_until_one_is_free),
 	    TEST(a_folded_cgroup_counts_as_other_and_comes_back_when_unfolded),
 	    TEST(a_cgroup_folded_while_it_claims_gives_its_slot_back),
+	    TEST(bad_accesses_count_for_their_cgroup_once),
+	    TEST(a_count_taken_back_after_it_was_read_is_paid_by_the_next_ones),
+	    TEST(bad_accesses_whose_owner_is_not_visible_yet_wait_for_its_name),
+	    TEST(a_dead_cgroups_last_bad_accesses_come_with_its_draining),
+	    TEST(folded_cgroups_make_their_bad_accesses_as_other),
+	    TEST(latencies_are_reported_once),
+	    TEST(bad_accesses_need_no_page_fault_cells),
 	};
 
 	return cmocka_run_group_tests_name("slots", tests, NULL, NULL);

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Counts bad accesses per cgroup, class and outcome, and records the fatal ones.
+ *
+ * They are counted at signal_deliver: there the victim is the current task whoever sent the signal, two threads that fault together
+ * are one, and the handler tells the outcome. signal_generate only takes notes of what delivery cannot see any more: who sent the
+ * signal. `info` of both tracepoints is NULL, 1 or a pointer, and newer verifiers take it for a number: it is compared, then
+ * probe-read.
+ *
+ * A delivery to a handler can turn out to be the beginning of the end: the handler's frame does not fit on the stack, so the kernel
+ * sends another signal before one instruction ran; or the handler puts the default action back and raises the signal again, by call
+ * or by returning to the faulting instruction. Such pairs are one fatal access of the first one's class, see ends_last().
+ */
+#include "bpf/bad_access_class.h"
+#include "bpf/crash_record.bpf.h"
+#include "bpf/slot_claim.bpf.h"
+
+/* Set by the daemon before load. */
+const volatile __u32 signals = 0;         /* bits of enum bad_signal that count */
+const volatile bool with_latency = false; /* the programs that measure are attached, too */
+
+#define SIG_DFL ((void *)0)
+#define SIG_IGN ((void *)1)
+/* SIGNAL_UNKILLABLE in signal_struct.flags: the init of a pid namespace, whom the default action does not end. */
+#define UNKILLABLE 0x40
+
+/* What is remembered of a thread. The pending bits say where a signal comes from that waits in the thread's own queue, or, in
+ * the note of the group's leader, in the group's queue; of a signal at most one waits in each. */
+struct note {
+	__u32 sent;       /* own queue: sent by a process, whatever its code claims */
+	__u32 faulted;    /* own queue: by the kernel, while the group's queue holds one that was sent */
+	__u32 group_sent; /* group's queue: sent by a process */
+	__u32 sender;     /* tgid of the last one that sent */
+	__u64 fault_ns;   /* when the fault happened whose signal waits; 0: not known */
+	/* The last delivery to a handler. */
+	__u32 handled; /* its signal's bit; 0: there was none */
+	__u32 class;
+	__s32 code;
+	__u32 flags;
+	__u64 cgroup_id, ip, sp;
+	__u64 address, trap, error_code;
+	__u32 crashed;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct note);
+} notes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bad_cell);
+} bad_cells SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} bad_touched SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct bad_latency);
+} bad_latency SEC(".maps");
+
+/* The page fault that this CPU took last. */
+struct fault_stamp {
+	__u64 ns;
+	__u32 tid; /* 0: its signal was made */
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fault_stamp);
+} fault_stamps SEC(".maps");
+
+static __always_inline struct note *note_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&notes, task, 0, 0);
+}
+
+static __always_inline struct note *make_note(struct task_struct *task)
+{
+	struct note *note = bpf_task_storage_get(&notes, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!note)
+		drop_count(FAULT_DROP_BAD_NOTE);
+	return note;
+}
+
+/* ---- counting ---- */
+
+static __always_inline void count_in(__u32 slot, __u32 outcome, __u32 class, __s64 n)
+{
+	struct bad_cell *cell = bpf_map_lookup_elem(&bad_cells, &slot);
+	__u32 word = slot / 64;
+	__u64 *touched = bpf_map_lookup_elem(&bad_touched, &word);
+
+	if (!cell || !touched || outcome >= BAD_OUTCOMES || class >= BAD_CLASSES_MAX) {
+		drop_count(FAULT_DROP_BAD_UNCOUNTED);
+		return;
+	}
+	__sync_fetch_and_add(&cell->count[outcome][class], n);
+	__sync_fetch_and_or(touched, 1ull << (slot % 64));
+}
+
+static __always_inline void count(__u64 cgroup_id, __u32 outcome, __u32 class)
+{
+	bool retry = false;
+
+	count_in(slot_of(cgroup_id, &retry), outcome, class, 1);
+}
+
+static __always_inline void count_latency(__u32 slot, __u64 ns)
+{
+	struct bad_latency *latency = bpf_map_lookup_elem(&bad_latency, &slot);
+	__u32 b = 0;
+
+	if (!latency)
+		return;
+	for (int i = 0; i < BAD_LATENCY_BUCKETS - 1; i++)
+		b += ns >= ((__u64)BAD_LATENCY_FIRST_NS << i);
+	__sync_fetch_and_add(&latency->bucket[b & (BAD_LATENCY_BUCKETS - 1)], 1);
+	__sync_fetch_and_add(&latency->sum_ns, ns);
+}
+
+/* Only if its cgroup still has the slot, or is folded: what died meanwhile took its counts along. */
+static __always_inline void take_back(const struct note *last)
+{
+	__u64 id = last->cgroup_id;
+	__u32 *slot = bpf_map_lookup_elem(&slot_by_cgroup, &id);
+
+	if (slot)
+		count_in(*slot, BAD_HANDLED, last->class, -1);
+}
+
+/* Before the count: its bit in bad_touched is set last. */
+static __always_inline void measure(struct note *own, __u64 cgroup_id)
+{
+	__u64 since = own ? own->fault_ns : 0;
+	bool retry = false;
+
+	if (!since)
+		return;
+	own->fault_ns = 0;
+	count_latency(slot_of(cgroup_id, &retry), bpf_ktime_get_ns() - since);
+}
+
+/* ---- where signals come from ---- */
+
+static __always_inline int code_of(struct kernel_siginfo *info)
+{
+	if ((unsigned long)info == 0)
+		return 0; /* SI_USER */
+	if ((unsigned long)info == 1)
+		return BAD_SI_KERNEL;
+	return BPF_CORE_READ(info, si_code);
+}
+
+/* Between the fault and its signal the thread may have moved to another CPU: then nothing is known, and that is counted. */
+static __always_inline void note_time(struct task_struct *task)
+{
+	__u32 zero = 0;
+	struct fault_stamp *stamp = bpf_map_lookup_elem(&fault_stamps, &zero);
+	struct fault_code fault = last_fault_code();
+	struct note *own;
+
+	if (!fault_is_page_fault(&fault))
+		return;
+	if (!stamp || stamp->tid != (__u32)task->pid) {
+		drop_count(FAULT_DROP_BAD_LATENCY);
+		return;
+	}
+	own = make_note(task);
+	if (own)
+		own->fault_ns = stamp->ns;
+	stamp->tid = 0;
+}
+
+/* A signal that the kernel made for a fault of the thread. It needs a note only where it could be taken for another one. */
+static __always_inline void note_fault(struct task_struct *task, __u32 bit)
+{
+	struct note *leader = note_of(task->group_leader);
+	struct note *own;
+
+	if (!leader || !(leader->group_sent & bit))
+		return;
+	own = make_note(task);
+	if (own)
+		own->faulted |= bit;
+}
+
+static __always_inline void note_sender(struct task_struct *task, __u32 bit, bool group)
+{
+	struct note *note = make_note(group ? task->group_leader : task);
+
+	if (!note)
+		return;
+	note->sender = bpf_get_current_pid_tgid() >> 32;
+	if (group)
+		note->group_sent |= bit;
+	else
+		note->sent |= bit;
+}
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(bad_generated, int sig, struct kernel_siginfo *info, struct task_struct *task, int group, int result)
+{
+	__u32 signal = bad_signal_of(sig), bit = 1u << signal;
+	int code;
+
+	/* Results other than 0 (delivered) and 4 (delivered without info): it was ignored, or one like it waits already. */
+	if (!(signals & bit) || (result != 0 && result != 4))
+		return 0;
+	code = code_of(info);
+	if (code <= 0 || in_sigqueue_call())
+		note_sender(task, bit, group);
+	else if (!group) {
+		note_fault(task, bit);
+		if (with_latency && task == (struct task_struct *)bpf_get_current_task_btf())
+			note_time(task);
+	}
+	return 0;
+}
+
+struct origin {
+	bool sent;
+	__u32 sender; /* tgid; 0: not known */
+};
+
+/* The thread's own queue is served before the group's. Takes the note away. */
+static __always_inline struct origin origin_of(struct note *own, struct note *leader, __u32 bit, int code)
+{
+	struct origin origin = {.sent = code <= 0};
+
+	if (own && own->sent & bit) {
+		own->sent &= ~bit;
+		return (struct origin){.sent = true, .sender = own->sender};
+	}
+	if (own && own->faulted & bit) {
+		own->faulted &= ~bit;
+		return origin;
+	}
+	if (leader && leader->group_sent & bit) {
+		leader->group_sent &= ~bit;
+		return (struct origin){.sent = true, .sender = leader->sender};
+	}
+	return origin;
+}
+
+/* ---- delivery ---- */
+
+struct delivery {
+	struct kernel_siginfo *info;
+	__s32 sig, code;
+	__u32 bit, class, flags;
+	struct origin origin;
+	__u64 cgroup_id, address;
+	struct user_place at;
+	struct fault_code fault;
+};
+
+/* The process aborts itself with a signal that it sends. */
+static __always_inline __u32 class_of(__u32 signal, const struct delivery *d, __u32 tgid)
+{
+	if (signal == BAD_ABRT && d->origin.sent && d->origin.sender == tgid)
+		return BAD_BASE_ABRT + 1;
+	return bad_class(signal, d->code, d->origin.sent);
+}
+
+static __always_inline bool on_alternate_stack(struct task_struct *task, __u64 sp)
+{
+	return task->sas_ss_size && sp - task->sas_ss_sp <= task->sas_ss_size;
+}
+
+/* Whether a fatal delivery is the end of what the last handled one began. */
+static __always_inline bool ends_last(const struct note *last, const struct delivery *d, struct task_struct *task)
+{
+	bool same_place, in_handler, by_itself;
+
+	if (!last || !last->handled)
+		return false;
+	/* Not one instruction after it, or the same one again. */
+	same_place = d->at.ip == last->ip && d->at.sp == last->sp;
+	if (d->code == BAD_SI_KERNEL && d->bit == 1u << BAD_SEGV && same_place && !d->origin.sent)
+		return true;
+	if (d->bit != last->handled)
+		return false;
+	in_handler = d->at.sp < last->sp || on_alternate_stack(task, d->at.sp);
+	by_itself = d->origin.sent && d->origin.sender == (__u32)task->tgid;
+	return d->origin.sent ? by_itself && (same_place || in_handler) : same_place;
+}
+
+static __always_inline void remember(struct note *note, const struct delivery *d)
+{
+	note->handled = d->bit;
+	note->class = d->class;
+	note->code = d->code;
+	note->flags = d->flags;
+	note->cgroup_id = d->cgroup_id;
+	note->ip = d->at.ip;
+	note->sp = d->at.sp;
+	note->address = d->address;
+	note->trap = d->fault.trap;
+	note->error_code = d->fault.code;
+}
+
+/* What the record tells is the first one of a pair. */
+static __always_inline void become_first(struct delivery *d, const struct note *last)
+{
+	d->class = last->class;
+	d->code = last->code;
+	d->flags = last->flags | CRASH_COLLAPSED;
+	d->at.ip = last->ip;
+	d->at.sp = last->sp;
+	d->address = last->address;
+	d->fault.trap = last->trap;
+	d->fault.code = last->error_code;
+}
+
+static __noinline void record(void *ctx, struct delivery *d)
+{
+	struct crash_event *e;
+
+	e = bpf_ringbuf_reserve(&crash_ring, sizeof(*e), 0);
+	if (!e) {
+		drop_count(FAULT_DROP_CRASH_RING);
+		return;
+	}
+	e->head.type = CRASH_DELIVERED;
+	e->head.pad = 0;
+	e->pad = 0;
+	e->time_ns = bpf_ktime_get_ns();
+	e->cgroup_id = d->cgroup_id;
+	e->class = d->class;
+	e->signal = d->sig;
+	e->code = d->code;
+	e->flags = d->flags;
+	e->sender_tgid = d->origin.sender;
+	e->address = d->address;
+	e->ip = d->at.ip;
+	e->sp = d->at.sp;
+	e->trap = d->fault.trap;
+	e->error_code = d->fault.code;
+	read_process(e);
+	read_exe(e);
+	if (bpf_probe_read_user(e->instruction, sizeof(e->instruction), (void *)d->at.ip) == 0)
+		e->flags |= CRASH_HAS_INSTRUCTION;
+	read_frames(ctx, e);
+	bpf_ringbuf_submit(e, 0);
+}
+
+static __always_inline void read_fault(struct delivery *d)
+{
+	struct kernel_siginfo *info = d->info;
+
+	/* si_addr means something only for these codes. */
+	if (d->origin.sent || d->code <= 0 || d->code >= BAD_SI_KERNEL)
+		d->address = 0;
+	else {
+		d->address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
+		d->flags |= CRASH_HAS_ADDRESS;
+	}
+	if (!d->origin.sent) {
+		d->fault = last_fault_code();
+		if (d->fault.known)
+			d->flags |= CRASH_HAS_ERROR_CODE;
+	}
+}
+
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigaction *action)
+{
+	__u32 signal = bad_signal_of(sig);
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct delivery d = {.info = info, .sig = sig, .bit = 1u << signal};
+	struct note *own, *leader;
+	void *handler;
+
+	if (!(signals & d.bit))
+		return 0;
+	own = note_of(task);
+	leader = note_of(task->group_leader);
+	d.code = code_of(info);
+	d.origin = origin_of(own, leader, d.bit, d.code);
+	handler = action->sa.sa_handler;
+	if (handler == SIG_IGN || (handler == SIG_DFL && task->signal->flags & UNKILLABLE))
+		return 0; /* nothing comes of it */
+	d.class = class_of(signal, &d, task->tgid);
+	d.cgroup_id = current_cgroup_id();
+	d.at = user_place();
+	read_fault(&d);
+	if (with_latency)
+		measure(own, d.cgroup_id);
+	if (handler != SIG_DFL) {
+		count(d.cgroup_id, BAD_HANDLED, d.class);
+		if (!own)
+			own = make_note(task);
+		if (own)
+			remember(own, &d);
+		return 0;
+	}
+	if (ends_last(own, &d, task)) {
+		take_back(own);
+		become_first(&d, own);
+	}
+	count(d.cgroup_id, BAD_FATAL, d.class);
+	record(ctx, &d);
+	if (!own)
+		own = make_note(task);
+	if (own)
+		own->crashed = 1;
+	return 0;
+}
+
+/* ---- the beginning and the end ---- */
+
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(bad_faulted, unsigned long address, struct pt_regs *regs, unsigned long error_code)
+{
+	__u32 zero = 0;
+	struct fault_stamp *stamp = bpf_map_lookup_elem(&fault_stamps, &zero);
+
+	if (stamp) {
+		stamp->tid = (__u32)bpf_get_current_pid_tgid();
+		stamp->ns = bpf_ktime_get_ns();
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(bad_exited, struct task_struct *task)
+{
+	struct note *note = note_of((struct task_struct *)bpf_get_current_task_btf());
+	struct crash_exit_event e = {.head = {.type = CRASH_EXITED}};
+
+	if (!note || !note->crashed)
+		return 0;
+	e.head.tgid = task->tgid;
+	e.head.tid = task->pid;
+	e.core_written = (task->signal->group_exit_code & 0x80) != 0;
+	if (bpf_ringbuf_output(&crash_ring, &e, sizeof(e), 0))
+		drop_count(FAULT_DROP_CRASH_RING);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
