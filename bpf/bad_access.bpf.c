@@ -39,8 +39,8 @@ struct note {
 	__u32 flags;
 	__u64 cgroup_id, ip, sp;
 	__u64 address, trap, error_code;
-	__u32 crashed;
-	__u32 pad;
+	__u32 crashed; /* this thread's delivery ended its process */
+	__u32 ended;   /* leader: the process is ending of a delivery that was counted */
 };
 
 struct {
@@ -414,6 +414,17 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 			remember(own, &d);
 		return 0;
 	}
+	if (!leader)
+		leader = make_note(task->group_leader);
+	if (leader) {
+		/* Another thread was first: its end is not set in motion before it has left the lock that both deliver under. */
+		if (leader->ended)
+			return 0;
+		leader->ended = 1;
+	}
+	/* The note of a leader's own delivery may have been made just now. */
+	if (!own)
+		own = note_of(task);
 	if (ends_last(own, &d, task)) {
 		take_back(own);
 		become_first(&d, own);

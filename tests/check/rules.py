@@ -31,6 +31,8 @@ MAY_USE = {
     ("scrape", "gzip"): "packs what it serves",
     ("ship", "gzip"): "packs what it sends",
     ("ship", "otlp"): "reads the collector's answer",
+    ("control", "crash"): "answers with crashes as lines",
+    ("journal", "crash"): "writes the sentence about a crash",
 }
 
 # Of the system, what model/ must not even see: descriptors, sockets, processes, events.

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bad accesses by plan: victim CASE [N [M]]. What each case ends in is told by its name and by the table of test_bad_access.py.
+ * Cases that survive print "handled N", what their handlers counted. "skip REASON": the machine cannot do it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static long page, n, m;
+static volatile long handled;
+static sigjmp_buf back;
+/* What the compiler must not see through. */
+static char *volatile near_null = (char *)8;
+static volatile int endless = 1;
+
+static void skip(const char *reason)
+{
+	printf("skip %s\n", reason);
+	exit(0);
+}
+
+static char *map(int protection)
+{
+	char *p = mmap(NULL, page, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		exit(3);
+	return p;
+}
+
+static void write_to(volatile char *p)
+{
+	*p = 1;
+}
+
+/* ---- handlers ---- */
+
+static void handle(int signo, void (*handler)(int, siginfo_t *, void *), int flags)
+{
+	struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags};
+
+	if (sigaction(signo, &action, NULL))
+		exit(3);
+}
+
+static void jump_back(int signo, siginfo_t *info, void *context)
+{
+	handled++;
+	siglongjmp(back, 1);
+}
+
+static void put_default_back(int signo, siginfo_t *info, void *context)
+{
+	signal(signo, SIG_DFL);
+}
+
+static void do_nothing(int signo, siginfo_t *info, void *context)
+{
+}
+
+/* As crash reporters do: the signal again, as it was, for the default action. */
+static void raise_again(int signo, siginfo_t *info, void *context)
+{
+	signal(signo, SIG_DFL);
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signo, info);
+}
+
+static void raise_plainly(int signo, siginfo_t *info, void *context)
+{
+	sigset_t set;
+
+	signal(signo, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, signo);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(signo);
+}
+
+static void use_alternate_stack(void)
+{
+	stack_t stack = {.ss_sp = map(PROT_READ | PROT_WRITE), .ss_size = page};
+
+	if (page < MINSIGSTKSZ || sigaltstack(&stack, NULL)) {
+		stack.ss_size = 1 << 16;
+		stack.ss_sp = malloc(stack.ss_size);
+		if (sigaltstack(&stack, NULL))
+			exit(3);
+	}
+}
+
+/* ---- accesses ---- */
+
+static void null_read(void)
+{
+	(void)*(volatile char *)near_null;
+}
+static void null_write(void)
+{
+	write_to(near_null);
+}
+static void read_only(void)
+{
+	write_to(map(PROT_READ));
+}
+static void no_access(void)
+{
+	write_to(map(PROT_NONE));
+}
+static void no_exec(void)
+{
+	((void (*)(void))map(PROT_READ | PROT_WRITE))();
+}
+
+static void past_eof(void)
+{
+	char name[] = "/tmp/faultd-victim-XXXXXX";
+	int fd = mkstemp(name);
+	char *p;
+
+	unlink(name);
+	p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		exit(3);
+	write_to(p);
+}
+
+static void no_address(void)
+{
+#if defined(__x86_64__)
+	write_to((char *)0x1234567890abcdef);
+#else
+	skip("every address is one on this CPU");
+#endif
+}
+
+static void kernel_address(void)
+{
+#if defined(__x86_64__)
+	write_to((char *)0xffffffff81000000);
+#else
+	write_to((char *)0xffff800008000000);
+#endif
+}
+
+static void protection_key(void)
+{
+	int key = (int)syscall(SYS_pkey_alloc, 0, 1 /* PKEY_DISABLE_ACCESS */);
+	char *p = map(PROT_READ | PROT_WRITE);
+
+	if (key < 0)
+		skip("no protection keys on this CPU");
+	if (syscall(SYS_pkey_mprotect, p, page, PROT_READ | PROT_WRITE, key))
+		exit(3);
+	write_to(p);
+}
+
+static void misaligned(void)
+{
+#if defined(__x86_64__)
+	char *p = map(PROT_READ | PROT_WRITE);
+
+	__asm__ volatile("pushf\n\torl $0x40000, (%%rsp)\n\tpopf\n\tmovl $1, 1(%0)" : : "r"(p) : "memory", "cc");
+	skip("this CPU does not check the alignment of accesses");
+#else
+	skip("not tried on this architecture");
+#endif
+}
+
+static void divide_by_zero(void)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("xor %%ecx, %%ecx\n\txor %%edx, %%edx\n\tmov $1, %%eax\n\tdiv %%ecx"
+			 :
+			 :
+			 : "eax", "ecx", "edx");
+#else
+	skip("division by zero does not trap on this architecture");
+#endif
+}
+
+static void illegal_instruction(void)
+{
+	__builtin_trap();
+}
+
+static int recurse(int depth)
+{
+	volatile char frame[1024];
+
+	frame[depth & 1023] = (char)depth;
+	return endless ? recurse(depth + 1) + frame[1] : 0;
+}
+
+static void overflow(void)
+{
+	struct rlimit limit = {1 << 20, 1 << 20};
+
+	setrlimit(RLIMIT_STACK, &limit);
+	_exit(recurse(0) == 1);
+}
+
+/* ---- cases ---- */
+
+static void survive(void (*access)(void))
+{
+	handle(SIGSEGV, jump_back, SA_NODEFER);
+	handle(SIGBUS, jump_back, SA_NODEFER);
+	for (volatile long i = 0; i < n; i++)
+		if (!sigsetjmp(back, 0))
+			access();
+	printf("handled %ld\n", handled);
+}
+
+/* n a second for m seconds, each through a barrier page as a garbage collector has it. */
+static void barrier(void)
+{
+	char *p = map(PROT_NONE);
+	struct timespec next;
+
+	handle(SIGSEGV, jump_back, SA_NODEFER);
+	clock_gettime(CLOCK_MONOTONIC, &next);
+	for (volatile long tick = 0; tick < 100 * m; tick++) {
+		for (volatile long i = 0; i < n / 100; i++)
+			if (!sigsetjmp(back, 0))
+				write_to(p);
+		next.tv_nsec += 10000000;
+		next.tv_sec += next.tv_nsec / 1000000000;
+		next.tv_nsec %= 1000000000;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL);
+	}
+	printf("handled %ld\n", handled);
+}
+
+static void survive_ro(void)
+{
+	static char *p;
+
+	if (!p)
+		p = map(PROT_READ);
+	write_to(p);
+}
+
+static void overflow_handled(void)
+{
+	use_alternate_stack();
+	handle(SIGSEGV, jump_back, SA_ONSTACK);
+	if (!sigsetjmp(back, 1))
+		overflow();
+	printf("handled %ld\n", handled);
+}
+
+static pthread_barrier_t both;
+
+static void *fault_together(void *unused)
+{
+	pthread_barrier_wait(&both);
+	null_write();
+	return NULL;
+}
+
+static void two_threads(void)
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&both, NULL, 2);
+	pthread_create(&thread, NULL, fault_together, NULL);
+	fault_together(NULL);
+}
+
+static void bad_pointer(void)
+{
+	int fd = open("/dev/null", O_WRONLY);
+	char *p = map(PROT_NONE);
+	int pipes[2];
+
+	for (long i = 0; i < n; i++) {
+		if (pipe(pipes) || write(pipes[1], p, 1) != -1 || errno != EFAULT)
+			exit(3);
+		close(pipes[0]);
+		close(pipes[1]);
+	}
+	close(fd);
+	printf("handled 0\n");
+}
+
+static void forge(int code)
+{
+	siginfo_t info = {.si_signo = SIGSEGV, .si_code = code};
+
+	info.si_addr = (void *)0x1234;
+	syscall(SYS_rt_sigqueueinfo, getpid(), SIGSEGV, &info);
+	pause();
+}
+
+/* A forged one waits for the group while the thread makes a true one. */
+static void forge_and_fault(void)
+{
+	siginfo_t info = {.si_signo = SIGBUS, .si_code = BUS_ADRERR};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGBUS);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	syscall(SYS_rt_sigqueueinfo, getpid(), SIGBUS, &info);
+	past_eof();
+}
+
+/* n children that crash, at most m at a time. */
+static void crowd(void)
+{
+	for (long i = 0; i < n; i++) {
+		if (i >= m)
+			wait(NULL);
+		if (fork() == 0)
+			null_write();
+	}
+	while (wait(NULL) > 0)
+		;
+	printf("handled 0\n");
+}
+
+int main(int argc, char **argv)
+{
+	const struct {
+		const char *name;
+		void (*access)(void);
+	} accesses[] = {
+	    {"null_read", null_read},
+	    {"null_write", null_write},
+	    {"read_only", read_only},
+	    {"no_access", no_access},
+	    {"no_exec", no_exec},
+	    {"past_eof", past_eof},
+	    {"no_address", no_address},
+	    {"kernel_address", kernel_address},
+	    {"protection_key", protection_key},
+	    {"misaligned", misaligned},
+	    {"divide_by_zero", divide_by_zero},
+	    {"illegal_instruction", illegal_instruction},
+	    {"overflow", overflow},
+	    {"overflow_handled", overflow_handled},
+	    {"two_threads", two_threads},
+	    {"bad_pointer", bad_pointer},
+	    {"forge_and_fault", forge_and_fault},
+	    {"crowd", crowd},
+	    {"barrier", barrier},
+	    {"abort", abort},
+	};
+	const char *name = argc > 1 ? argv[1] : "";
+
+	page = sysconf(_SC_PAGESIZE);
+	n = argc > 2 ? atol(argv[2]) : 1;
+	m = argc > 3 ? atol(argv[3]) : 1;
+	prctl(PR_SET_DUMPABLE, getenv("VICTIM_CORE") != NULL);
+	for (size_t i = 0; i < sizeof(accesses) / sizeof(accesses[0]); i++)
+		if (strcmp(name, accesses[i].name) == 0) {
+			accesses[i].access();
+			return 0;
+		}
+	if (strcmp(name, "survive_null") == 0)
+		survive(null_write);
+	else if (strcmp(name, "survive_ro") == 0)
+		survive(survive_ro);
+	else if (strcmp(name, "survive_no_address") == 0)
+		survive(no_address);
+	else if (strcmp(name, "survive_kernel") == 0)
+		survive(kernel_address);
+	else if (strcmp(name, "survive_bus") == 0)
+		survive(past_eof);
+	else if (strcmp(name, "overflow_no_stack") == 0)
+		handle(SIGSEGV, jump_back, 0), overflow();
+	else if (strcmp(name, "default_again") == 0)
+		handle(SIGSEGV, put_default_back, 0), null_write();
+	else if (strcmp(name, "reset_hand") == 0)
+		handle(SIGSEGV, do_nothing, SA_RESETHAND), null_write();
+	else if (strcmp(name, "raise_again") == 0)
+		handle(SIGSEGV, raise_again, 0), null_write();
+	else if (strcmp(name, "raise_again_on_stack") == 0)
+		use_alternate_stack(), handle(SIGSEGV, raise_again, SA_ONSTACK), null_write();
+	else if (strcmp(name, "raise_plainly") == 0)
+		handle(SIGSEGV, raise_plainly, 0), null_write();
+	else if (strcmp(name, "ignored") == 0)
+		signal(SIGSEGV, SIG_IGN), null_write();
+	else if (strcmp(name, "blocked") == 0) {
+		sigset_t set;
+
+		sigfillset(&set);
+		sigprocmask(SIG_BLOCK, &set, NULL);
+		null_write();
+	} else if (strcmp(name, "raise") == 0)
+		raise(SIGSEGV);
+	else if (strcmp(name, "forge") == 0)
+		forge(SEGV_MAPERR);
+	else if (strcmp(name, "forge_kernel") == 0)
+		forge(SI_KERNEL);
+	else if (strcmp(name, "survive_and_raise") == 0) {
+		/* What it survived has nothing to do with what ends it. */
+		n = 3;
+		survive(null_write);
+		fflush(stdout);
+		signal(SIGSEGV, SIG_DFL);
+		kill(getpid(), SIGSEGV);
+		pause();
+	} else if (strcmp(name, "wait") == 0) {
+		printf("handled 0\n");
+		fflush(stdout);
+		pause();
+	} else {
+		fprintf(stderr, "victim: no case '%s'\n", name);
+		return 2;
+	}
+	return 0;
+}
