@@ -4,11 +4,16 @@
 import os
 import re
 import shutil
+import sys
 
 import fetch
 import harness
 import initramfs
 import machine
+
+sys.path.insert(0, os.path.join(harness.PROJECT, "tests", "live"))
+
+import test_bad_access  # noqa: E402
 
 CONFIG = "/etc/faultd/faultd.yaml"
 
@@ -23,6 +28,8 @@ SCENARIOS = {
     "threads": 5000,
 }
 
+# The table of the live tests, in which everything is counted; the default configuration leaves this one out.
+VICTIMS = [row if row[0] != "abort" else (*row[:3], {}) for row in test_bad_access.TABLE]
 # The daemon has the capabilities that its unit gives it, which on Debian's kernels is less than on others
 # (kernel.perf_event_paranoid is 3), and the default configuration.
 START = """
@@ -64,6 +71,11 @@ def unit_capabilities():
     return ",".join(["-all"] + ["+" + name[len("CAP_") :].lower() for name in found[1].split()])
 
 
+def fatal(row):
+    """How many crashes a row of VICTIMS is, each of which leaves a record."""
+    return sum(n for (_, _, outcome), n in row[3].items() if outcome == test_bad_access.FATAL)
+
+
 def _steps():
     yield "release", "uname -r"
     yield "load", LOAD
@@ -71,6 +83,8 @@ def _steps():
     yield "start", START.format(bounding=unit_capabilities(), config=CONFIG)
     for scenario, n in SCENARIOS.items():
         yield f"count-{scenario}", f"count {scenario} {n}"
+    cases = [":".join(map(str, (case, *arguments))) for case, arguments, _, _ in VICTIMS]
+    yield "victims", f"victims {sum(map(fatal, VICTIMS))} {' '.join(cases)}"
     yield "selftest", "faultctl selftest"
     yield "stop", STOP
     yield "log", "cat /run/faultd.log"
@@ -91,11 +105,12 @@ def _other_program(name, package):
 def tree():
     """What the steps run. Raises fetch.Unavailable."""
     tree = initramfs.Tree()
-    for path, name in (("/usr/sbin", "faultd"), ("/usr/bin", "faultctl"), ("/usr/bin", "workload")):
+    for path, name in (("/usr/sbin", "faultd"), ("/usr/bin", "faultctl"), ("/usr/bin", "workload"), ("/usr/bin", "victim")):
         tree.program(f"{path}/{name}", harness.need_built(name))
     tree.program("/usr/bin/setpriv", _other_program("setpriv", "util-linux"))
     tree.program("/usr/sbin/bpftool", _other_program("bpftool", "bpftool"))
-    tree.copy("/usr/bin/count", os.path.join(machine.GUEST, "count"))
+    for script in ("count", "victims"):
+        tree.copy(f"/usr/bin/{script}", os.path.join(machine.GUEST, script))
     tree.copy(CONFIG, os.path.join(harness.PROJECT, "config", "faultd.yaml"))
     tree.write("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
     tree.write("/etc/group", "root:x:0:\n")

@@ -32,9 +32,13 @@ def lines(text, word):
     return [line.split(" ", 1)[1] for line in text.splitlines() if line.startswith(word + " ")]
 
 
+def exposition(output, word):
+    return Metrics("".join(f"{line}\n" for line in lines(output, word)))
+
+
 def counted(output, cgroup):
     """{class: growth} of a cgroup between the two scrapes of guest/count."""
-    before, after = (Metrics("".join(f"{sample}\n" for sample in lines(output, when))) for when in ("before", "after"))
+    before, after = exposition(output, "before"), exposition(output, "after")
     first = before.fault_classes(cgroup)
     return {k: n - first.get(k, 0) for k, n in after.fault_classes(cgroup).items() if n != first.get(k, 0)}
 
@@ -73,6 +77,32 @@ def test_page_faults_are_counted_exactly(machine, scenario):
     # The second witness is getrusage(2). It does not know of faults that end in a signal.
     if scenario != "denied":
         assert minor == planned
+
+
+def why_skipped(output, case):
+    """What a victim said that cannot do its case on this machine, or None."""
+    said = [line.removeprefix(f"{case} skip ") for line in lines(output, "said") if line.startswith(f"{case} skip ")]
+    return said[0] if said else None
+
+
+@pytest.mark.parametrize("case, arguments, ends_by, counts", steps.VICTIMS, ids=[row[0] for row in steps.VICTIMS])
+def test_bad_accesses_are_counted_exactly(machine, case, arguments, ends_by, counts):
+    output = machine.output("victims")
+    if why_skipped(output, case):
+        pytest.skip(why_skipped(output, case))
+    assert f"{case} {128 + ends_by if ends_by else 0}" in lines(output, "ended")
+    if arguments and counts:
+        assert f"{case} handled {sum(counts.values())}" in lines(output, "said")
+    samples = exposition(output, "after").samples("faultd_bad_accesses_total", cgroup=f"/{case}")
+    assert {(s.labels["signal"], s.labels["code"], s.labels["outcome"]): s.value for s in samples} == counts
+
+
+def test_each_crash_has_its_record(machine):
+    output = machine.output("victims")
+    records = sum(steps.fatal(row) for row in steps.VICTIMS if not why_skipped(output, row[0]))
+    after = exposition(output, "after")
+    assert after.value("faultd_crash_records_total", result="kept") == records
+    assert after.sum("faultd_crash_records_total") == records
 
 
 def test_selftest_passes(machine):
