@@ -231,7 +231,8 @@ int BPF_PROG(bad_generated, int sig, struct kernel_siginfo *info, struct task_st
 		note_sender(task, bit, group);
 	else if (!group) {
 		note_fault(task, bit);
-		if (with_latency && task == (struct task_struct *)bpf_get_current_task_btf())
+		/* SI_KERNEL: no page fault, or one that was measured and whose handler could not be entered. */
+		if (with_latency && code != BAD_SI_KERNEL && task == (struct task_struct *)bpf_get_current_task_btf())
 			note_time(task);
 	}
 	return 0;

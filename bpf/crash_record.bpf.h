@@ -112,10 +112,13 @@ static __always_inline void read_frames(void *ctx, struct crash_event *e)
 static __always_inline __u32 pid_inside(struct pid *pid)
 {
 	__u32 level = BPF_CORE_READ(pid, level);
+	const char *numbers = (const char *)pid + bpf_core_field_offset(struct pid, numbers);
 	int nr = 0;
 
-	/* numbers[] is as long as the pid's namespaces are deep, at most 32. */
-	bpf_core_read(&nr, sizeof(nr), &pid->numbers[level & 31].nr);
+	/* numbers[] is as long as the pid's namespaces are deep, at most 32; its elements are larger than we know them. */
+	bpf_probe_read_kernel(&nr, sizeof(nr),
+			      numbers + (level & 31) * bpf_core_type_size(struct upid) +
+				  bpf_core_field_offset(struct upid, nr));
 	return nr;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * From a raw error code to a class, one pure function per architecture. The BPF programs and the daemon compile the same
- * text, so they cannot disagree. See Intel SDM vol. 3 "Page-fault exceptions" and arch/x86/include/asm/trap_pf.h; Arm ARM
- * "ESR_EL1" and arch/arm64/include/asm/esr.h.
+ * From a raw error code to a class, one pure function per architecture. The BPF programs and the daemon compile the
+ * same text, so they cannot disagree. See Intel SDM vol. 3 "Page-fault exceptions" and arch/x86/include/asm/trap_pf.h;
+ * Arm ARM "ESR_EL1" and arch/arm64/include/asm/esr.h.
  */
 #pragma once
 
@@ -51,8 +51,8 @@ static inline __u32 fault_is_arm64_abort(__u64 esr)
 	       ec == ARM64_EC_DATA_KERNEL;
 }
 
-/* A cache operation sets WnR, too, and the kernel calls it a read; an access to a guarded control stack it calls a write. WnR
- * means nothing for an instruction. What is no abort is a read of kind `other`. */
+/* A cache operation sets WnR, too, and the kernel calls it a read; an access to a guarded control stack it calls a
+ * write. WnR means nothing for an instruction. What is no abort is a read of kind `other`. */
 static inline __u32 fault_class_arm64(__u32 mode, __u64 esr)
 {
 	__u32 ec = ARM64_ESR_EC(esr), fsc = ARM64_ESR_FSC(esr), access = FAULT_READ, kind = FAULT_OTHER;

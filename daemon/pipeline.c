@@ -183,6 +183,16 @@ static int on_crash_records(sd_event_source *source, int fd, uint32_t events, vo
 
 static void on_crash(const struct crash *crash, void *userdata)
 {
+	struct pipeline *p = userdata;
+
+	announce_crash(p->announce, crash);
+}
+
+static const struct crash *on_crash_asked(uint64_t after, void *userdata)
+{
+	const struct pipeline *p = userdata;
+
+	return crashes_next(p->crashes, after);
 }
 
 /* ---- building ---- */
@@ -349,6 +359,13 @@ static int start_clockwork(struct pipeline *p)
 	return r < 0 ? r : pipeline_start_ship_timer(p);
 }
 
+static int start_announce(struct pipeline *p)
+{
+	struct control_handlers handlers = {.crash_next = on_crash_asked, .snapshot = on_scrape, .userdata = p};
+
+	return announce_new(p->event, p->config, &handlers, &p->self, &p->announce);
+}
+
 static int build(struct pipeline *p, int *ret_exit)
 {
 	int r;
@@ -368,6 +385,9 @@ static int build(struct pipeline *p, int *ret_exit)
 		return r;
 	}
 	pipeline_tell_addresses(p);
+	r = start_announce(p);
+	if (r < 0)
+		return fail(ret_exit, FAULTD_NO_RESOURCE, r, "cannot set up the control socket");
 	r = queue_new(p->config->ship.queue_bytes, &p->queue);
 	if (r == 0)
 		r = pipeline_make_ship(p, p->config, &p->ship);
@@ -413,6 +433,7 @@ struct pipeline *pipeline_free(struct pipeline *p)
 	scrape_free(p->scrape);
 	ship_free(p->ship);
 	queue_free(p->queue);
+	announce_free(p->announce);
 	crashes_free(p->crashes);
 	census_free(p->census);
 	aggregate_free(p->aggregate);

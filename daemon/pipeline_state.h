@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "daemon/announce.h"
 #include "daemon/census.h"
 #include "daemon/crashes.h"
 #include "daemon/ladder.h"
@@ -28,6 +29,7 @@ struct pipeline {
 	struct aggregate *aggregate;
 	struct census *census;
 	struct crashes *crashes;
+	struct announce *announce;
 	struct probe_info probes[3];
 	struct vma_lock_stats vma_lock;
 

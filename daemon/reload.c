@@ -143,6 +143,18 @@ static void change_ship(struct pipeline *p, const struct config *fresh, struct s
 	p->self.drop_queue_full += dropped;
 }
 
+static void change_crashes(struct pipeline *p, struct config *fresh)
+{
+	int r = crashes_configure(p->crashes, fresh);
+
+	if (r < 0) {
+		log_error_errno(r, "bad_access.history cannot be changed (%s), ignoring: the old one stays",
+				strerror(-r));
+		fresh->bad_access.history = p->config->bad_access.history;
+	}
+	announce_configure(p->announce, fresh);
+}
+
 /* What can fail comes first. Takes over `fresh` only if it succeeds; else nothing has changed. */
 static int apply(struct pipeline *p, struct config *fresh)
 {
@@ -164,6 +176,7 @@ static int apply(struct pipeline *p, struct config *fresh)
 		return r;
 	}
 	change_windows(p, fresh);
+	change_crashes(p, fresh);
 	census_set_filter(p->census, filter, clock_monotonic_ns());
 	change_ship(p, fresh, ship);
 	aggregate_set_sinks(p->aggregate, pipeline_sinks(fresh));

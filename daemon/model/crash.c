@@ -128,7 +128,8 @@ static void hash_number(uint64_t *hash, uint64_t n)
 		hash_bytes(hash, &(uint8_t){n & 0xff}, 1);
 }
 
-/* By names rather than numbers, which may change with a version. What has no build id is told apart by the program's path. */
+/* By names rather than numbers, which may change with a version. What has no build id is told apart by the program's
+ * path. */
 static uint64_t make_fingerprint(const struct crash *c)
 {
 	const struct bad_class names = bad_class_names(c->class);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Crashes: the record of a fatal bad access, a bounded history of them, and the limit on how many a cgroup may write. Knows no
- * clock and no descriptor.
+ * Crashes: the record of a fatal bad access, a bounded history of them, and the limit on how many a cgroup may write.
+ * Knows no clock and no descriptor.
  */
 #pragma once
 
@@ -75,8 +75,8 @@ struct crash {
 	uint64_t suppressed; /* crashes of this cgroup that left no record since the one before */
 };
 
-/* Makes a crash of a record of the kernel's. `time_unix_ns` is its time on the wall clock. Takes over `identity`, always. Pure
- * but for memory; whatever is in the record gives a valid crash. -ENOMEM. */
+/* Makes a crash of a record of the kernel's. `time_unix_ns` is its time on the wall clock. Takes over `identity`,
+ * always. Pure but for memory; whatever is in the record gives a valid crash. -ENOMEM. */
 int crash_new(const struct crash_event *event, enum crash_arch arch, uint64_t time_unix_ns, struct identity *identity,
 	      struct crash **ret);
 struct crash *crash_free(struct crash *c);
@@ -88,7 +88,8 @@ struct crash_history;
 /* Keeps the newest `max`; 0 keeps none. -ENOMEM. */
 int crash_history_new(size_t max, struct crash_history **ret);
 struct crash_history *crash_history_free(struct crash_history *h);
-/* Takes over `c`, numbers it, drops the oldest if full. The number is also written when nothing is kept (then `c` is freed). */
+/* Takes over `c`, numbers it, drops the oldest if full. The number is also written when nothing is kept (then `c` is
+ * freed). */
 uint64_t crash_history_add(struct crash_history *h, struct crash *c);
 /* The oldest kept with a number above `after`, borrowed until the next add or resize; NULL if none. */
 const struct crash *crash_history_next(const struct crash_history *h, uint64_t after);
@@ -98,13 +99,13 @@ int crash_history_resize(struct crash_history *h, size_t max);
 
 /* ---- limit ---- */
 
-/* A bucket of tokens per cgroup: `per_minute` records in a burst, refilled evenly. Bounded memory: the least recently used
- * cgroups are forgotten (what was suppressed of them is not told any more; the counters know it). */
+/* A bucket of tokens per cgroup: `per_minute` records in a burst, refilled evenly. Bounded memory: the least
+ * recently used cgroups are forgotten (what was suppressed of them is not told any more; the counters know it). */
 struct crash_limit;
 
 int crash_limit_new(size_t max_cgroups, struct crash_limit **ret);
 struct crash_limit *crash_limit_free(struct crash_limit *l);
-/* True: this crash of the cgroup may leave a record; *ret_suppressed is how many did not since the last that did. 0 per minute lets
- * none pass. `now_ns` is monotonic. */
+/* True: this crash of the cgroup may leave a record; *ret_suppressed is how many did not since the last that did. 0
+ * per minute lets none pass. `now_ns` is monotonic. */
 bool crash_limit_pass(struct crash_limit *l, uint64_t cgroup_id, uint32_t per_minute, uint64_t now_ns,
 		      uint64_t *ret_suppressed);

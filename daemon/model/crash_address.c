@@ -23,8 +23,8 @@
 #define NULL_PAGE_END (UINT64_C(64) << 10)
 /* How far below the stack pointer an access still is the stack's: the kernel itself once drew the line there. */
 #define STACK_BELOW (UINT64_C(64) << 10)
-/* And above it: a frame that was just made is first touched anywhere within it. Not more, for what runs over the stack's upper
- * end is no exhausted stack. */
+/* And above it: a frame that was just made is first touched anywhere within it. Not more, for what runs over the
+ * stack's upper end is no exhausted stack. */
 #define STACK_ABOVE (UINT64_C(4) << 10)
 /* User addresses of arm64 have at most 52 bits. */
 #define ARM64_USER_END (UINT64_C(1) << 52)
@@ -69,8 +69,8 @@ static struct opcode decode(const uint8_t *code, size_t n)
 	return o;
 }
 
-/* Instructions that user mode may not execute raise a general protection fault, too. Intel SDM vol. 3, "Privileged Instructions" and
- * vol. 1, "I/O-Sensitive Instructions". */
+/* Instructions that user mode may not execute raise a general protection fault, too. Intel SDM vol. 3, "Privileged
+ * Instructions" and vol. 1, "I/O-Sensitive Instructions". */
 static bool is_privileged(const struct opcode *o)
 {
 	uint8_t b = o->bytes[0];
@@ -78,15 +78,15 @@ static bool is_privileged(const struct opcode *o)
 	if (!o->is_0f) /* hlt; cli, sti; in, out; ins, outs */
 		return b == 0xf4 || b == 0xfa || b == 0xfb || (b >= 0xe4 && b <= 0xe7) || (b >= 0xec && b <= 0xef) ||
 		       (b >= 0x6c && b <= 0x6f);
-	/* lldt..., lgdt...; clts, sysret, invd, wbinvd; mov to and from control and debug registers; wrmsr, rdtsc, rdmsr, rdpmc;
-	 * sysexit */
+	/* lldt..., lgdt...; clts, sysret, invd, wbinvd; mov to and from control and debug registers; wrmsr, rdtsc,
+	 * rdmsr, rdpmc; sysexit */
 	return b <= 0x01 || (b >= 0x06 && b <= 0x09) || (b >= 0x20 && b <= 0x23) || (b >= 0x30 && b <= 0x33) ||
 	       b == 0x35;
 }
 
-/* A vector move to or from an unaligned place on the stack, the usual end of a caller that breaks the ABI's alignment. By the stack
- * pointer or the frame pointer a non-canonical address would have been a stack fault (SDM vol. 1, "Memory Operand
- * Segment"), so it is none. */
+/* A vector move to or from an unaligned place on the stack, the usual end of a caller that breaks the ABI's
+ * alignment. By the stack pointer or the frame pointer a non-canonical address would have been a stack fault (SDM
+ * vol. 1, "Memory Operand Segment"), so it is none. */
 static bool is_misaligned_on_stack(const struct opcode *o)
 {
 	uint8_t b = o->bytes[0], mod = o->bytes[1] >> 6, rm = o->bytes[1] & 7, base = o->bytes[2] & 7;
@@ -100,8 +100,8 @@ static bool is_misaligned_on_stack(const struct opcode *o)
 	return rm == 5 && mod != 0;
 }
 
-/* A general protection or stack fault tells no address, but there are few reasons for one. With an error code it is about a
- * selector. */
+/* A general protection or stack fault tells no address, but there are few reasons for one. With an error code it is
+ * about a selector. */
 static bool is_non_canonical(const struct crash_event *e)
 {
 	struct opcode o = {0};

@@ -101,7 +101,8 @@ static size_t cut_length(const char *value, size_t len)
 	return len;
 }
 
-/* KEY=value, or with a line end inside: KEY, the length as 64 bits in little endian, the value. Nothing for an empty value. */
+/* KEY=value, or with a line end inside: KEY, the length as 64 bits in little endian, the value. Nothing for an empty
+ * value. */
 static void put(struct journal *j, const char *key, const char *value)
 {
 	size_t len = cut_length(value, strlen(value));

@@ -303,17 +303,12 @@ static int start(struct probe *p, struct probe_reason *reason)
 		    strerror(-r));
 		probe_life_stop(p);
 	}
-	if (p->counts_faults) {
-		r = probe_attach(p);
-		if (r < 0)
-			return probe_explain(r, "the kernel refuses to attach the page-fault programs", reason);
-	}
-	r = p->bad ? probe_bad_attach(p) : 0;
-	if (r < 0 && !p->counts_faults) {
+	r = probe_attach(p);
+	if (r < 0 && p->counts_faults)
+		return probe_explain(r, "the kernel refuses to attach the page-fault programs", reason);
+	if (r < 0)
 		*reason = p->bad_reason;
-		return r;
-	}
-	return 0;
+	return r;
 }
 
 int probe_new(const struct probe_options *options, struct probe **ret, struct probe_reason *reason)
@@ -370,12 +365,18 @@ struct probe *probe_free(struct probe *p)
 
 int probe_attach(struct probe *p)
 {
-	return page_fault_bpf__attach(p->faults);
+	int r = p->counts_faults ? page_fault_bpf__attach(p->faults) : 0;
+
+	if (r == 0 && p->bad && probe_bad_attach(p) < 0 && !p->counts_faults)
+		r = -ENOENT; /* p->bad_reason says why */
+	return r;
 }
 
 void probe_detach(struct probe *p)
 {
 	page_fault_bpf__detach(p->faults);
+	if (p->bad)
+		probe_bad_detach(p);
 }
 
 /* ---- counters ---- */

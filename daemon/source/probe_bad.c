@@ -117,6 +117,11 @@ int probe_bad_attach(struct probe *p)
 	return r;
 }
 
+void probe_bad_detach(struct probe *p)
+{
+	bad_access_bpf__detach(p->bad);
+}
+
 void probe_bad_stop(struct probe *p)
 {
 	probe_ring_close(&p->crash_ring);

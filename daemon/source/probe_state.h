@@ -62,7 +62,9 @@ void probe_ring_close(struct probe_ring *r);
 
 /* 0, or -errno and nothing is left behind; p->bad_reason says why. */
 int probe_bad_start(struct probe *p, const struct probe_options *options);
+/* -errno; p->bad_reason says why. */
 int probe_bad_attach(struct probe *p);
+void probe_bad_detach(struct probe *p);
 void probe_bad_stop(struct probe *p);
 
 int probe_life_start(struct probe *p);

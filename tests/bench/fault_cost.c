@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -70,10 +71,35 @@ static char *map_pages(size_t pages)
 	return p;
 }
 
-/* ---- the two works ---- */
+/* ---- the works ---- */
 
-enum work { READ_ZERO, WRITE_FRESH, WORKS };
-static const char *const work_names[WORKS] = {"read", "write"};
+enum work { READ_ZERO, WRITE_FRESH, SIGNAL, WORKS };
+static const char *const work_names[WORKS] = {"read", "write", "signal"};
+
+/* In the manner of lmbench's lat_sig prot: an access that is not allowed, again and again, each time into a handler and back. */
+static volatile long signals_left;
+static char *forbidden;
+
+static void on_signal(int signo)
+{
+	if (--signals_left == 0 && mprotect(forbidden, page, PROT_READ | PROT_WRITE))
+		_exit(1);
+}
+
+static double ns_per_signal(size_t signals)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+	uint64_t began;
+
+	if (!forbidden)
+		forbidden = map_pages(1);
+	if (sigaction(SIGSEGV, &action, NULL) || mprotect(forbidden, page, PROT_NONE))
+		fail("a page that is not to be had");
+	signals_left = (long)signals;
+	began = now_ns();
+	*(volatile char *)forbidden = 1;
+	return (double)(now_ns() - began) / (double)signals;
+}
 
 /* A read maps the shared zero page: the cheapest fault, and the steadiest. A write allocates and clears a page. */
 static double ns_per_fault(enum work work, char *p, size_t pages)
@@ -81,6 +107,8 @@ static double ns_per_fault(enum work work, char *p, size_t pages)
 	uint64_t began;
 	char sum = 0;
 
+	if (work == SIGNAL)
+		return ns_per_signal(pages);
 	madvise(p, pages * page, MADV_DONTNEED);
 	began = now_ns();
 	if (work == READ_ZERO)
@@ -124,6 +152,7 @@ static void open_probes(void)
 	    .backend = PROBE_TRACEPOINT,
 	    .max_cgroups = 1024,
 	    .memory_bytes = 64u << 20,
+	    .bad_signals = 1u << BAD_SEGV | 1u << BAD_BUS | 1u << BAD_ILL | 1u << BAD_FPE,
 	};
 	struct probe_reason reason;
 
@@ -218,7 +247,9 @@ static int do_serve(long batches, long pages)
 	while (fgets(line, sizeof(line), stdin)) {
 		double read_ns = quantile_of_batches(READ_ZERO, p, pages, (int)batches, 0.1);
 
-		printf("%.2f %.2f\n", read_ns, quantile_of_batches(WRITE_FRESH, p, pages, (int)batches, 0.1));
+		double write_ns = quantile_of_batches(WRITE_FRESH, p, pages, (int)batches, 0.1);
+
+		printf("%.2f %.2f %.2f\n", read_ns, write_ns, quantile_of_batches(SIGNAL, p, pages, (int)batches, 0.1));
 		fflush(stdout);
 	}
 	return 0;

@@ -2,6 +2,7 @@
 """The unit as it is installed, on a real systemd: a minimal Debian in a container (tests/lib/nspawn.py) boots with it enabled."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ URL = "http://127.0.0.1:11011"
 CONFIG = "/etc/faultd/faultd.yaml.d/50-test.yaml"
 DROP_IN = f"/etc/systemd/system/{UNIT}.d/50-test.conf"
 WORKLOAD = "/usr/local/bin/workload"
+VICTIM = "/usr/local/bin/victim"
 CAP_DAC_READ_SEARCH, CAP_PERFMON, CAP_BPF = 2, 38, 39
 EXPOSURE_MAX = 2.5
 ERR, NOTICE = "3", "5"
@@ -65,13 +67,14 @@ def packages_of(binary):
 def machine():
     """Booted with faultd installed and enabled, and no file of it edited."""
     need_bpf()
-    workload, build = need_built("workload"), distribution_build()
+    workload, victim, build = need_built("workload"), need_built("victim"), distribution_build()
     with contextlib.ExitStack() as stack:
         try:
             tree = stack.enter_context(nspawn.scratch_copy_of(nspawn.tree(*packages_of(os.path.join(build, "faultd")))))
             command("meson", "install", "-C", build, "--no-rebuild", env={**os.environ, "DESTDIR": tree})
             command("systemctl", f"--root={tree}", "enable", UNIT)
             shutil.copy(workload, tree + WORKLOAD)
+            shutil.copy(victim, tree + VICTIM)
             yield stack.enter_context(nspawn.Machine(tree))
         except fetch.Unavailable as e:
             pytest.skip(str(e))
@@ -340,3 +343,93 @@ def test_it_stops_at_once(service):
     service.systemctl("stop", UNIT)
     assert time.monotonic() - began < 2
     assert (service.show("ActiveState"), service.show("Result"), service.show("ExecMainStatus")) == ("inactive", "success", "0")
+
+
+# ---- crashes ----
+
+MESSAGE_ID = re.search(r'JOURNAL_CRASH_MESSAGE_ID "([0-9a-f]{32})"', open(f"{PROJECT}/daemon/sink/journal.h").read())[1]
+
+
+def crash(machine, unit, case):
+    """A service that ends by a bad access."""
+    # It stays for a moment: in a cgroup namespace what is gone has no name.
+    script = f"{VICTIM} {case}; sleep 1; exit 1"
+    machine.run("systemd-run", f"--unit={unit}", "--wait", "--quiet", "sh", "-c", script, check=False)
+
+
+def crash_entries(machine, unit):
+    """Not after a cursor: journalctl passes over an entry that matches where the cursor's own does not."""
+    return machine.journal(f"MESSAGE_ID={MESSAGE_ID}", f"FAULTD_UNIT={unit}")
+
+
+def test_a_crash_is_in_the_journal_with_its_fields(service):
+    machine = service.machine
+    crash(machine, "crashy.service", "null_write")
+    entries = wait_until(lambda: crash_entries(machine, "crashy.service"), what="the crash in the journal")
+    assert len(entries) == 1
+    entry = entries[0]
+    wanted = {
+        "PRIORITY": "3",
+        "SYSLOG_IDENTIFIER": "faultd",
+        "_SYSTEMD_UNIT": UNIT,
+        "FAULTD_CGROUP": "/system.slice/crashy.service",
+        "FAULTD_COMM": "victim",
+        "FAULTD_EXE": VICTIM,
+        "FAULTD_SIGNAL": "SIGSEGV",
+        "FAULTD_CODE": "maperr",
+        "FAULTD_SI_CODE": "1",
+        "FAULTD_ACCESS": "write",
+        "FAULTD_ADDRESS_CLASS": "null page",
+        "FAULTD_CORE": "none",
+        "FAULTD_UID": "0",
+    }
+    assert {k: entry.get(k) for k in wanted} == wanted
+    assert re.fullmatch(r"[0-9a-f]{16}", entry["FAULTD_FINGERPRINT"])
+    build_id = re.search(r"Build ID: ([0-9a-f]+)", subprocess.run(["readelf", "-n", need_built("victim")], capture_output=True, text=True).stdout)
+    assert build_id[1] in entry["FAULTD_FRAMES"].splitlines()[0]
+    assert "crashy.service" in entry["MESSAGE"] and "SIGSEGV" in entry["MESSAGE"]
+    # Addresses give away where a process has its memory.
+    assert not {"FAULTD_ADDRESS", "FAULTD_IP", "FAULTD_SP"} & set(entry)
+
+
+def test_the_catalog_explains_a_crash(service):
+    machine = service.machine
+    machine.run("journalctl", "--update-catalog")
+    crash(machine, "explained.service", "read_only")
+    wait_until(lambda: crash_entries(machine, "explained.service"), what="the crash in the journal")
+    said = machine.run("journalctl", "--no-pager", "-x", f"MESSAGE_ID={MESSAGE_ID}", "FAULTD_UNIT=explained.service").stdout
+    assert re.search(r"Subject: Process \d+ \(victim\) was killed by SIGSEGV \(accerr\)", said), said
+    assert not re.search(r"@\w+@", said), said
+
+
+def test_a_crash_loop_leaves_the_journal_readable(service):
+    """Ten records, all crashes counted, and the next record says how many it stands for."""
+    machine = service.machine
+    machine.run("systemd-run", "--unit=looping.service", "--wait", "--quiet", VICTIM, "crowd", "300", "5", check=False)
+
+    def counted():
+        m = service.metrics()
+        return m.sum("faultd_bad_accesses_total", cgroup="/system.slice/looping.service") == 300 or m.sum(
+            "faultd_bad_accesses_total", cgroup="other", outcome="fatal"
+        ) >= 300
+
+    wait_until(counted, what="300 crashes")
+    entries = crash_entries(machine, "looping.service")
+    assert 10 <= len(entries) <= 12
+    assert all(re.fullmatch(r"[1-9]\d{0,4}", e["FAULTD_PID_INSIDE"]) for e in entries)
+    assert service.metrics().value("faultd_crash_records_total", result="suppressed") >= 288
+
+
+def test_faultctl_tells_the_crashes(service):
+    machine = service.machine
+    crash(machine, "told.service", "past_eof")
+    lines = wait_until(
+        lambda: machine.run("faultctl", "crashes", "--cgroup", "/system.slice/told.service", "--json").stdout.splitlines(),
+        what="the crash in the history",
+    )
+    told = json.loads(lines[0])
+    assert (len(lines), told["unit"], told["signal"], told["code"]) == (1, "told.service", "SIGBUS", "adrerr")
+    assert not {"address", "ip", "sp"} & set(told)
+    text = machine.run("faultctl", "crashes", "--since", "1h", "--cgroup", "/system.slice/told.service").stdout
+    assert text.count("\n") == 1 and "told.service" in text and "SIGBUS" in text
+    assert machine.run("faultctl", "crashes", "--cgroup", "/nothing/**").stdout == ""

@@ -520,9 +520,15 @@ class Daemon:
 
     def write_config(self, config):
         """Writes the file that the next reload reads: a mapping laid over TEST_DEFAULTS, or text."""
-        text = config if isinstance(config, (str, bytes)) else yaml.safe_dump(merge(TEST_DEFAULTS, config))
+        defaults = merge(TEST_DEFAULTS, {"control": {"socket": self.control_socket}})
+        text = config if isinstance(config, (str, bytes)) else yaml.safe_dump(merge(defaults, config))
         with open(self.config_path, "wb") as f:
             f.write(text if isinstance(text, bytes) else text.encode())
+
+    @property
+    def control_socket(self):
+        """What faultctl --socket takes."""
+        return os.path.join(self.folder, "control.sock")
 
     def reload(self, config=None, timeout=10):
         """SIGHUP, after writing `config` if given; returns when RELOADING=1 and the READY=1 after it have come."""
@@ -596,7 +602,8 @@ def run_faultd(*args, config=None, prefix=(), env=None, timeout=20):
         argv = list(prefix) + [FAULTD]
         if config is not None:
             path = os.path.join(folder, "faultd.yaml")
-            text = config if isinstance(config, (str, bytes)) else yaml.safe_dump(merge(TEST_DEFAULTS, config))
+            defaults = merge(TEST_DEFAULTS, {"control": {"socket": ""}})
+            text = config if isinstance(config, (str, bytes)) else yaml.safe_dump(merge(defaults, config))
             with open(path, "wb") as f:
                 f.write(text if isinstance(text, bytes) else text.encode())
             argv += ["--config", path]

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -319,6 +320,77 @@ static void forge_and_fault(void)
 	past_eof();
 }
 
+/* The handler of a bus error finds no stack: the kernel ends the process by a SIGSEGV of its own. */
+static void bus_without_stack(void)
+{
+#if defined(__x86_64__)
+	char name[] = "/tmp/faultd-victim-XXXXXX";
+	int fd = mkstemp(name);
+	char *p;
+
+	unlink(name);
+	p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	handle(SIGBUS, jump_back, 0);
+	__asm__ volatile("mov $4096, %%rsp\n\tmovb $1, (%0)" : : "r"(p) : "memory");
+#else
+	skip("not tried on this architecture");
+#endif
+}
+
+/* A signal that nothing comes of leaves no trace in how the next one is told. */
+static void sent_in_vain(void)
+{
+	signal(SIGSEGV, SIG_IGN);
+	raise(SIGSEGV);
+	signal(SIGSEGV, SIG_DFL);
+	null_write();
+}
+
+/* A debugger gets to see signals that are ignored, and lets them pass. */
+static void traced_and_ignored(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		signal(SIGSEGV, SIG_IGN);
+		raise(SIGSEGV);
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status) || WSTOPSIG(status) != SIGSEGV)
+		exit(3);
+	ptrace(PTRACE_CONT, child, NULL, SIGSEGV);
+	if (waitpid(child, &status, 0) != child || !WIFEXITED(status))
+		exit(3);
+	printf("handled 0\n");
+}
+
+/* As the init of a pid namespace: a signal that was blocked when it came is delivered, and still cannot end it. */
+static void blocked_init(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	raise(SIGSEGV);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	exit(7);
+}
+
+/* The handler's stack lies above the one that it interrupts. */
+static void raise_above(void)
+{
+	char stack[1 << 16];
+	stack_t alternate = {.ss_sp = stack, .ss_size = sizeof(stack)};
+
+	if (sigaltstack(&alternate, NULL))
+		exit(3);
+	handle(SIGSEGV, raise_plainly, SA_ONSTACK);
+	null_write();
+}
+
 /* n children that crash, at most m at a time. */
 static void crowd(void)
 {
@@ -358,6 +430,11 @@ int main(int argc, char **argv)
 	    {"forge_and_fault", forge_and_fault},
 	    {"crowd", crowd},
 	    {"barrier", barrier},
+	    {"bus_without_stack", bus_without_stack},
+	    {"sent_in_vain", sent_in_vain},
+	    {"traced_and_ignored", traced_and_ignored},
+	    {"blocked_init", blocked_init},
+	    {"raise_above", raise_above},
 	    {"abort", abort},
 	};
 	const char *name = argc > 1 ? argv[1] : "";
@@ -415,6 +492,12 @@ int main(int argc, char **argv)
 		signal(SIGSEGV, SIG_DFL);
 		kill(getpid(), SIGSEGV);
 		pause();
+	} else if (strcmp(name, "survive_and_die") == 0) {
+		n = 3;
+		survive(null_write);
+		fflush(stdout);
+		signal(SIGSEGV, SIG_DFL);
+		read_only();
 	} else if (strcmp(name, "wait") == 0) {
 		printf("handled 0\n");
 		fflush(stdout);

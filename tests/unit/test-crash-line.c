@@ -205,8 +205,8 @@ static void times_beyond_reason_are_times(void **state)
 
 /* ---- hostile names ---- */
 
-/* Escape sequence, line end, backspace, C1 control (CSI), right-to-left override, line separator, quote, backslash, invalid
- * bytes. */
+/* Escape sequence, line end, backspace, C1 control (CSI), right-to-left override, line separator, quote, backslash,
+ * invalid bytes. */
 #define HOSTILE "a\x1b[2Jb\nc\bd\xc2\x9bx\xe2\x80\xaey\xe2\x80\xa8g\"h\\i\xff\xc0\x80j\xc3\xa9"
 #define HOSTILE_SHOWN "a\\x1b[2Jb\\x0ac\\x08d\\x9bx\\u202ey\\u2028g\"h\\i\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdj\xc3\xa9"
 #define HOSTILE_JSON                                                                                          \

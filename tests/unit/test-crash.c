@@ -498,7 +498,8 @@ static void without_a_build_id_the_program_s_path_tells_it_apart(void **state)
 	CHANGE(&e, strcpy(e.exe, "/usr/bin/myapp"), true);
 }
 
-/* It is compared over a fleet: no version, no architecture may change it. Values by another implementation of FNV-1a. */
+/* It is compared over a fleet: no version, no architecture may change it. Values by another implementation of
+ * FNV-1a. */
 static void a_fingerprint_is_the_same_everywhere(void **state)
 {
 	struct crash_event e = four_frames();
