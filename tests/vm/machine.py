@@ -44,7 +44,8 @@ class Machine:
     def __init__(self, release, finished, console, results, seconds):
         self.release, self.console, self.seconds = release, console, seconds
         self.steps = {}
-        self.finished = _read_results(results, self.steps) and finished
+        # A panic ends the emulator as well as "poweroff" does.
+        self.finished = _read_results(results, self.steps) and finished and "reboot: Power down" in console
 
     def step(self, name):
         """A step that ran to its end."""

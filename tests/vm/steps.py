@@ -33,6 +33,7 @@ VICTIMS = [row if row[0] != "abort" else (*row[:3], {}) for row in test_bad_acce
 # The daemon has the capabilities that its unit gives it, which on Debian's kernels is less than on others
 # (kernel.perf_event_paranoid is 3), and the default configuration.
 START = """
+mkdir /run/faultd
 # By its path: busybox has a smaller one, and prefers that.
 /usr/bin/setpriv --no-new-privs --bounding-set {bounding} faultd --config {config} >/run/faultd.log 2>&1 &
 echo $! >/run/faultd.pid
@@ -53,7 +54,15 @@ done
 exit 1
 """
 
-# Each program of each object, by somebody else's loader, which prints all that the verifier says.
+# What the verifier says to the daemon's own way to load the programs, if it refuses any. Nobody waits for the end.
+WHY = """
+grep -q 'not usable' /run/faultd.log || exit 0
+printf 'log: {level: debug}\\n' >/run/debug.yaml
+timeout 10 faultd --config /run/debug.yaml 2>&1 | sed -n '/BEGIN PROG LOAD LOG/,/failed to load/p'
+"""
+
+# Each program of each object, by somebody else's loader, which prints all that the verifier says. With the constants as they
+# are built: of code that they switch off the verifier sees nothing, and only the daemon's start is proof.
 LOAD = """
 code=0
 for object in /usr/lib/bpf/*.bpf.o; do
@@ -85,14 +94,16 @@ def _steps():
         yield f"count-{scenario}", f"count {scenario} {n}"
     cases = [":".join(map(str, (case, *arguments))) for case, arguments, _, _ in VICTIMS]
     yield "victims", f"victims {sum(map(fatal, VICTIMS))} {' '.join(cases)}"
+    yield "crashes", "faultctl crashes --json"
     yield "selftest", "faultctl selftest"
     yield "stop", STOP
     yield "log", "cat /run/faultd.log"
+    yield "why", WHY
     yield "dmesg", "dmesg"
 
 
 STEPS = dict(_steps())
-TOLD_ON_FAILURE = ("check", "log")
+TOLD_ON_FAILURE = ("check", "log", "why")
 
 
 def _other_program(name, package):
