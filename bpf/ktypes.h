@@ -94,6 +94,11 @@ struct file {
 	struct path f_path;
 };
 
+struct vm_area_struct {
+	unsigned long vm_start, vm_pgoff;
+	struct file *vm_file;
+};
+
 struct mm_struct {
 	struct file *exe_file;
 	unsigned long start_code, end_code;

@@ -15,15 +15,20 @@ static __always_inline struct pt_regs *user_regs(void)
 	return (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 }
 
+static __always_inline __u64 ip_of(struct pt_regs *regs)
+{
+#if defined(__TARGET_ARCH_x86)
+	return regs->ip;
+#else
+	return regs->pc;
+#endif
+}
+
 static __always_inline struct user_place user_place(void)
 {
 	struct pt_regs *regs = user_regs();
 
-#if defined(__TARGET_ARCH_x86)
-	return (struct user_place){.ip = regs->ip, .sp = regs->sp};
-#else
-	return (struct user_place){.ip = regs->pc, .sp = regs->sp};
-#endif
+	return (struct user_place){.ip = ip_of(regs), .sp = regs->sp};
 }
 
 /* The current task is inside rt_sigqueueinfo, rt_tgsigqueueinfo or pidfd_send_signal: the calls that let a process choose si_code. */

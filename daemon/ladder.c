@@ -159,8 +159,10 @@ static void add_bad_access(const struct config *config, struct ladder *l)
 	}
 	step->tried = true;
 	step->error = try_bad_access(config, l, &reason);
-	if (step->error == 0)
+	if (step->error == 0) {
 		l->bad_accesses = step->rung;
+		l->bad_signals = bad_signals(config);
+	}
 	if (step->error < 0)
 		snprintf(step->text, sizeof(step->text), "%s", reason.text);
 	else

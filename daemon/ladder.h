@@ -27,6 +27,7 @@ struct ladder {
 	struct ladder_step bad_access; /* no rung: there is one way or none */
 	const char *page_faults;       /* the chosen rung's name, "off" if none */
 	const char *major_faults;      /* "memory.stat" or "off" */
+	uint32_t bad_signals;          /* bits 1 << enum bad_signal: that are counted */
 	const char *bad_accesses;      /* "tracepoint" or "off" */
 	struct probe *probe;           /* NULL unless page faults or bad accesses are counted by BPF programs */
 	struct memcg *memcg; /* memory.stat: major faults, and all faults if the rung is memcg; NULL if not there */

@@ -41,7 +41,7 @@ static void take_snapshot(struct pipeline *p, struct snapshot *ret)
 	    .probes = p->probes,
 	    .n_probes = ARRAY_SIZE(p->probes),
 	    .vma_lock = vmstat_vma_lock(NULL, &p->vma_lock) == 0 ? &p->vma_lock : NULL,
-	    .counts_bad_accesses = p->ladder.bad_access.tried && p->ladder.bad_access.error == 0,
+	    .bad_signals = p->ladder.bad_signals,
 	};
 }
 

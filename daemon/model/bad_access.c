@@ -107,6 +107,11 @@ enum bad_signal bad_class_signal(uint32_t class)
 	return s ? (enum bad_signal)(s - signals) : BAD_SIGNALS;
 }
 
+const char *bad_signal_name(enum bad_signal signal)
+{
+	return signal < BAD_SIGNALS ? signals[signal].name : "unknown";
+}
+
 const char *bad_outcome_name(enum bad_outcome outcome)
 {
 	return outcome == BAD_FATAL ? "fatal" : "handled";

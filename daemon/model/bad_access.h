@@ -27,6 +27,8 @@ struct bad_latencies {
 
 /* Names of class `class` < BAD_CLASSES, in static storage, never NULL; out of range gives "unknown" for both. */
 struct bad_class bad_class_names(uint32_t class);
+/* "SIGSEGV" and so on; out of range gives "unknown". */
+const char *bad_signal_name(enum bad_signal signal);
 /* The signal that the class belongs to; BAD_SIGNALS if out of range. */
 enum bad_signal bad_class_signal(uint32_t class);
 /* "handled" or "fatal". */

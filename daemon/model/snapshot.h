@@ -44,6 +44,6 @@ struct snapshot {
 	const struct probe_info *probes;
 	size_t n_probes;
 	const struct vma_lock_stats *vma_lock; /* NULL: this kernel does not count */
-	bool counts_bad_accesses;
-	const struct process_stats *process; /* filled in by the sink that tells it; NULL: not told */
+	uint32_t bad_signals;                  /* bits 1 << enum bad_signal: whose deliveries are counted */
+	const struct process_stats *process;   /* filled in by the sink that tells it; NULL: not told */
 };

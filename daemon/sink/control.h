@@ -9,9 +9,10 @@
  *   crashes [since=UNIX_NS] [cgroup=GLOB] [follow=1] [format=text|json]
  *       The crashes in the history, oldest first, a line each; with follow=1 also those to come.
  *   bad cgroup=PATH
- *       Bad accesses of one cgroup since the daemon knows it, up to date: lines `SIGNAL CODE OUTCOME COUNT`, only
- *       those that are not 0; before them one line `counted`, or `other` if this cgroup has no counters of its
- *       own now (excluded, over the limit, or it never faulted).
+ *       Bad accesses of one cgroup since the daemon knows it, up to date. First a line `counted`, or `other` if this
+ *       cgroup has no counters of its own now (excluded, over the limit, or it never faulted); then a line
+ *       `signals SIGNAL...`, those that are counted at all, none if bad accesses are not; then lines `SIGNAL CODE
+ *       OUTCOME COUNT`, only those that are not 0.
  *
  * Peers that read slowly cost a bounded amount of memory and then their connection: if they do not ask, or take nothing
  * of their answer, for CONTROL_PATIENCE_NS, or if they follow and the history forgets a crash that they did not take

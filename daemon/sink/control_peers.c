@@ -160,7 +160,11 @@ static void answer_bad(struct control_peer *p)
 		return;
 	}
 	e = find_cgroup(snapshot.aggregate, p->request.cgroup);
-	strbuf_adds(&p->out, e ? "ok\ncounted\n" : "ok\nother\n");
+	strbuf_adds(&p->out, e ? "ok\ncounted\nsignals" : "ok\nother\nsignals");
+	for (uint32_t signal = 0; signal < BAD_SIGNALS; signal++)
+		if (snapshot.bad_signals & 1u << signal)
+			strbuf_addf(&p->out, " %s", bad_signal_name(signal));
+	strbuf_addc(&p->out, '\n');
 	if (e && e->bad)
 		put_counts(e->bad, &p->out);
 	p->is_answered = true;

@@ -102,7 +102,7 @@ static void put_latencies(const struct page *p)
 
 void page_bad_accesses(const struct page *p)
 {
-	if (!p->snapshot->counts_bad_accesses)
+	if (!p->snapshot->bad_signals)
 		return;
 	put_counts(p);
 	put_rates(p);

@@ -18,6 +18,7 @@ LIBRARIES = [
     (r"yaml\.h", {"config/yaml.c"}),
     (r"zlib\.h", {"daemon/sink/gzip.c"}),
     (r"sqlite3\.h", {"daemon/sink/spool.c"}),
+    (r"(elfutils/)?(libelf|gelf|libdw\w*)\.h", {"daemon/ctl/symbols_elf.c"}),
     (r"systemd/sd-journal\.h", {"daemon/base/log.c"}),
 ]
 
@@ -120,7 +121,7 @@ def why_not(path, name):
         "ctl": ("base", "model", "ctl"),
     }[here]
     abi = ABI_HEADERS + ("bpf/fault_class.h",)
-    shared = {"model": abi, "source": abi, "ctl": abi + ("daemon/exit.h", "daemon/sink/control.h")}
+    shared = {"model": abi, "source": abi, "ctl": abi + ("daemon/exit.h", "daemon/sink/control.h", "daemon/source/cgroup.h")}
     # What is generated from bpf/ and proto/ is a library's header: the other rule names its one file.
     if there in allowed or name in shared.get(here, ()) or name.endswith((".skel.h", ".pb-c.h")):
         return None

@@ -20,7 +20,8 @@ static int take_snapshot(struct snapshot *ret, void *userdata)
 {
 	struct bench *b = userdata;
 
-	*ret = (struct snapshot){.aggregate = b->aggregate};
+	*ret = (struct snapshot){.aggregate = b->aggregate,
+				 .bad_signals = 1u << BAD_SEGV | 1u << BAD_BUS | 1u << BAD_ABRT};
 	return b->snapshot_error;
 }
 

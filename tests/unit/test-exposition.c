@@ -361,7 +361,7 @@ static void make_bad_accesses(struct world *w)
 {
 	struct bad_latencies slow = {.bucket = {[1] = 2, [BAD_LATENCY_BUCKETS - 1] = 1}, .sum_ns = 1500000000};
 
-	w->snapshot.counts_bad_accesses = true;
+	w->snapshot.bad_signals = 1u << BAD_SEGV;
 	add_bad(w->aggregate, 1, BAD_HANDLED, BAD_BASE_SEGV + 1, 6);
 	add_bad(w->aggregate, 1, BAD_FATAL, BAD_BASE_BUS + 2, 3);
 	add_bad(w->aggregate, 3, BAD_FATAL, BAD_BASE_SEGV + BAD_CODE_SENT(BAD_CODES_SEGV), 1);
