@@ -54,6 +54,25 @@ done
 exit 1
 """
 
+# Two events each, until the one that shows them has enough.
+TRACE = """
+faultctl trace --json --comm victim -n 400 >/run/trace 2>/run/trace.said &
+for n in $(seq 100); do
+	grep -q tracing, /run/trace.said && break
+	kill -0 $! || break
+	sleep 0.1
+done
+for n in $(seq 50); do
+	kill -0 $! 2>/dev/null || break
+	victim null_write
+done 2>/dev/null
+wait $!
+code=$?
+cat /run/trace
+[ $code = 0 ] || cat /run/trace.said
+exit $code
+"""
+
 # What the verifier says to the daemon's own way to load the programs, if it refuses any. Nobody waits for the end.
 WHY = """
 grep -q 'not usable' /run/faultd.log || exit 0
@@ -95,7 +114,8 @@ def _steps():
     cases = [":".join(map(str, (case, *arguments))) for case, arguments, _, _ in VICTIMS]
     yield "victims", f"victims {sum(map(fatal, VICTIMS))} {' '.join(cases)}"
     yield "crashes", "faultctl crashes --json"
-    yield "selftest", "faultctl selftest"
+    yield "selftest", "faultctl selftest --json"
+    yield "trace", TRACE
     yield "stop", STOP
     yield "log", "cat /run/faultd.log"
     yield "why", WHY
