@@ -51,6 +51,20 @@ static inline __u32 fault_is_arm64_abort(__u64 esr)
 	       ec == ARM64_EC_DATA_KERNEL;
 }
 
+static inline __u32 fault_is_arm64_user(__u64 esr)
+{
+	return ARM64_ESR_EC(esr) == ARM64_EC_INSTRUCTION_USER || ARM64_ESR_EC(esr) == ARM64_EC_DATA_USER;
+}
+
+/* Whether the abort is a page fault: a translation, access flag or permission fault, which the kernel serves or answers with a
+ * signal. The others are alignment, tags, hardware. */
+static inline __u32 fault_is_arm64_page_fault(__u64 esr)
+{
+	__u32 fsc = ARM64_ESR_FSC(esr);
+
+	return fault_is_arm64_abort(esr) && ((fsc >= 0x04 && fsc <= 0x0f) || fsc == 0x2b);
+}
+
 /* A cache operation sets WnR, too, and the kernel calls it a read; an access to a guarded control stack it calls a
  * write. WnR means nothing for an instruction. What is no abort is a read of kind `other`. */
 static inline __u32 fault_class_arm64(__u32 mode, __u64 esr)

@@ -12,7 +12,14 @@
 #include "daemon/base/strbuf.h"
 
 enum config_hierarchy { CONFIG_HIERARCHY_AUTO, CONFIG_HIERARCHY_V2 };
-enum config_page_faults { CONFIG_FAULTS_AUTO, CONFIG_FAULTS_TRACEPOINT, CONFIG_FAULTS_MEMCG, CONFIG_FAULTS_OFF };
+enum config_page_faults {
+	CONFIG_FAULTS_AUTO,
+	CONFIG_FAULTS_TRACEPOINT,
+	CONFIG_FAULTS_FENTRY,
+	CONFIG_FAULTS_PERF,
+	CONFIG_FAULTS_MEMCG,
+	CONFIG_FAULTS_OFF,
+};
 enum config_addresses { CONFIG_ADDRESSES_NONE, CONFIG_ADDRESSES_LOCAL, CONFIG_ADDRESSES_ALL };
 /* Bits of bad_access.also */
 enum config_signal {
@@ -47,6 +54,7 @@ struct config {
 	} cgroups;
 	struct {
 		enum config_page_faults page_faults;
+		uint32_t perf_period;
 		int bad_access; /* 0 or 1 */
 	} probes;
 	struct {

@@ -27,6 +27,8 @@ static const struct choice hierarchies[] = {{"auto", CONFIG_HIERARCHY_AUTO}, {"v
 static const struct choice page_faults[] = {
     {"auto", CONFIG_FAULTS_AUTO},
     {"tracepoint", CONFIG_FAULTS_TRACEPOINT},
+    {"fentry", CONFIG_FAULTS_FENTRY},
+    {"perf", CONFIG_FAULTS_PERF},
     {"memcg", CONFIG_FAULTS_MEMCG},
     {"off", CONFIG_FAULTS_OFF},
     {0},
@@ -77,8 +79,14 @@ const struct key keys[] = {
 	     "none; v2 never looks at v1. Takes effect at start."},
     {"probes.page_faults", KEY_CHOICE, AT(probes.page_faults), .choices = page_faults, .def = "auto",
      .help = "How page faults are seen. auto takes the first that this kernel offers: tracepoint (exact, by class), "
-	     "memcg (totals "
-	     "from memory.stat). faultd --check tells what each would give here. Takes effect at start."},
+	     "fentry "
+	     "(the same on arm64), perf (exact, by mode only), memcg (totals from memory.stat). faultd --check tells "
+	     "what each would give here. Takes effect at start."},
+    {"probes.perf_period", KEY_UINT, AT(probes.perf_period), .min = 1, .max = 1000000, .def = "1",
+     .help = "With perf: one in so many faults of a CPU is seen and counts for all of them. Above 1 counts are "
+	     "estimates, short by less "
+	     "than this per CPU, and which cgroup is hit is chance; the cost of the others all but goes. Takes effect "
+	     "at start."},
     {"probes.bad_access", KEY_CHOICE, AT(probes.bad_access), .choices = yes_or_no, .def = "true",
      .help =
 	 "Whether bad accesses (SIGSEGV and SIGBUS) are counted, by signal, code and outcome. Takes effect at start."},

@@ -8,21 +8,27 @@
 #include "daemon/base/cleanup.h"
 #include "daemon/exit.h"
 
-enum { RUNG_TRACEPOINT, RUNG_MEMCG };
+/* Best first. Those with a backend are the probe's. */
+enum { RUNG_TRACEPOINT, RUNG_FENTRY, RUNG_PERF, RUNG_MEMCG };
+
+static const struct rung {
+	const char *name; /* as in probes.page_faults */
+	enum config_page_faults asked;
+	enum probe_backend backend;
+	const char *gives;
+} rungs[LADDER_RUNGS] = {
+    [RUNG_TRACEPOINT] = {"tracepoint", CONFIG_FAULTS_TRACEPOINT, PROBE_TRACEPOINT,
+			 "exact counts by mode, access and kind"},
+    [RUNG_FENTRY] = {"fentry", CONFIG_FAULTS_FENTRY, PROBE_FENTRY,
+		     "exact counts by mode, access and kind, at do_mem_abort"},
+    [RUNG_PERF] = {"perf", CONFIG_FAULTS_PERF, PROBE_PERF, "counts by mode, no access or kind"},
+    [RUNG_MEMCG] = {"memcg", CONFIG_FAULTS_MEMCG, PROBE_NONE,
+		    "totals per cgroup only, no mode, access or kind, up to seconds late"},
+};
 
 static bool allowed(const struct config *config, int rung)
 {
-	switch (config->probes.page_faults) {
-	case CONFIG_FAULTS_AUTO:
-		return true;
-	case CONFIG_FAULTS_TRACEPOINT:
-		return rung == RUNG_TRACEPOINT;
-	case CONFIG_FAULTS_MEMCG:
-		return rung == RUNG_MEMCG;
-	case CONFIG_FAULTS_OFF:
-		return false;
-	}
-	return false;
+	return config->probes.page_faults == CONFIG_FAULTS_AUTO || config->probes.page_faults == rungs[rung].asked;
 }
 
 static uint32_t bad_signals(const struct config *config)
@@ -48,29 +54,33 @@ static struct probe_options probe_options(const struct config *config, enum prob
 	    .backend = backend,
 	    .max_cgroups = config->cgroups.max,
 	    .memory_bytes = config->cgroups.memory_bytes,
+	    .perf_period = config->probes.perf_period,
 	    .bad_signals = bad_signals(config),
 	    .bad_latency = config->bad_access.latency,
 	};
 }
 
-static int try_tracepoint(const struct config *config, struct ladder *l)
+static int try_probe(const struct config *config, int rung, struct ladder *l)
 {
-	struct probe_options options = probe_options(config, PROBE_TRACEPOINT);
-	struct ladder_step *step = &l->steps[RUNG_TRACEPOINT];
+	struct probe_options options = probe_options(config, rungs[rung].backend);
+	struct ladder_step *step = &l->steps[rung];
 	struct probe_reason reason = {0};
 	struct probe_size size;
+	char how[64] = "";
 	int r = probe_new(&options, &l->probe, &reason);
 
 	if (r < 0) {
 		snprintf(step->text, sizeof(step->text), "%s", reason.text);
 		return r;
 	}
+	if (rung == RUNG_PERF && options.perf_period > 1)
+		snprintf(how, sizeof(how), ", estimated from one fault in %u", options.perf_period);
+	else if (rung == RUNG_PERF)
+		snprintf(how, sizeof(how), ", exact");
 	probe_size(l->probe, &size);
 	snprintf(step->text, sizeof(step->text),
-		 "exact counts by mode, access and kind; %u slots on %u CPUs take %.1f MiB of kernel memory "
-		 "(cgroups.memory allows "
-		 "%.1f MiB)%s",
-		 size.slots, size.cpus, (double)size.memory_bytes / (1 << 20),
+		 "%s%s; %u slots on %u CPUs take %.1f MiB of kernel memory (cgroups.memory allows %.1f MiB)%s",
+		 rungs[rung].gives, how, size.slots, size.cpus, (double)size.memory_bytes / (1 << 20),
 		 (double)config->cgroups.memory_bytes / (1 << 20),
 		 size.cut ? ": too little for cgroups.max, the cgroups beyond count as other" : "");
 	return 0;
@@ -87,9 +97,10 @@ static int open_memcg(const struct config *config, const struct cgroup_mounts *m
 	return -ENOENT;
 }
 
-static int try_memcg(struct ladder *l, int error)
+static int try_memcg(struct ladder *l)
 {
 	struct ladder_step *step = &l->steps[RUNG_MEMCG];
+	int error = l->memcg_error;
 
 	if (error < 0)
 		snprintf(step->text, sizeof(step->text),
@@ -98,13 +109,17 @@ static int try_memcg(struct ladder *l, int error)
 			 "parameter cgroup_enable=memory)",
 			 error == -ENOENT ? "no memory controller" : strerror(-error));
 	else
-		snprintf(step->text, sizeof(step->text),
-			 "totals per cgroup only, no mode, access or kind, up to seconds late");
+		snprintf(step->text, sizeof(step->text), "%s", rungs[RUNG_MEMCG].gives);
 	l->memcg_counts_faults = error == 0;
 	return error;
 }
 
-static int climb(const struct config *config, const struct cgroup_mounts *mounts, struct ladder *l, int memcg_error)
+static int try_rung(const struct config *config, int rung, struct ladder *l)
+{
+	return rung == RUNG_MEMCG ? try_memcg(l) : try_probe(config, rung, l);
+}
+
+static int climb(const struct config *config, struct ladder *l)
 {
 	int error = config->probes.page_faults == CONFIG_FAULTS_OFF ? 0 : -ENOENT;
 
@@ -116,7 +131,7 @@ static int climb(const struct config *config, const struct cgroup_mounts *mounts
 			continue;
 		}
 		step->tried = true;
-		step->error = rung == RUNG_TRACEPOINT ? try_tracepoint(config, l) : try_memcg(l, memcg_error);
+		step->error = try_rung(config, rung, l);
 		if (step->error == 0) {
 			l->page_faults = step->rung;
 			for (int below = rung + 1; below < LADDER_RUNGS; below++)
@@ -127,6 +142,22 @@ static int climb(const struct config *config, const struct cgroup_mounts *mounts
 			error = step->error;
 	}
 	return error;
+}
+
+/* Tries the rungs that were not tried by themselves, for the plan of --check only. */
+void ladder_survey(const struct config *config, struct ladder *l)
+{
+	for (int rung = 0; rung < LADDER_RUNGS; rung++) {
+		struct ladder_step *step = &l->steps[rung];
+		struct ladder other = {.memcg_error = l->memcg_error};
+
+		if (step->tried)
+			continue;
+		step->error = try_rung(config, rung, &other);
+		step->surveyed = true;
+		snprintf(step->text, sizeof(step->text), "%s", other.steps[rung].text);
+		probe_free(other.probe);
+	}
 }
 
 /* Bad accesses go into the probe that counts page faults, or into one of their own where nothing or memory.stat does. */
@@ -176,17 +207,18 @@ static void add_bad_access(const struct config *config, struct ladder *l)
 
 int ladder_climb(const struct config *config, const struct cgroup_mounts *mounts, struct ladder *ret)
 {
-	int memcg_error, r;
+	int r;
 
 	*ret = (struct ladder){
-	    .steps = {[RUNG_TRACEPOINT] = {.rung = "tracepoint"}, [RUNG_MEMCG] = {.rung = "memcg"}},
 	    .bad_access = {.rung = "tracepoint"},
 	    .page_faults = "off",
 	    .bad_accesses = "off",
 	    .major_faults = "off",
 	};
-	memcg_error = config->probes.page_faults == CONFIG_FAULTS_OFF ? -ENOENT : open_memcg(config, mounts, ret);
-	r = climb(config, mounts, ret, memcg_error);
+	for (int rung = 0; rung < LADDER_RUNGS; rung++)
+		ret->steps[rung].rung = rungs[rung].name;
+	ret->memcg_error = config->probes.page_faults == CONFIG_FAULTS_OFF ? -ENOENT : open_memcg(config, mounts, ret);
+	r = climb(config, ret);
 	if (ret->memcg)
 		ret->major_faults = "memory.stat";
 	ret->ids_of_v1 = ret->memcg_counts_faults && !mounts->v2_memory;

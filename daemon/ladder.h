@@ -13,10 +13,11 @@
 #include "daemon/source/memcg.h"
 #include "daemon/source/probe.h"
 
-#define LADDER_RUNGS 2
+#define LADDER_RUNGS 4
 
 struct ladder_step {
 	const char *rung; /* as in probes.page_faults */
+	bool surveyed;    /* tried by ladder_survey() alone */
 	bool tried;       /* false: a better rung was taken, or the configuration asks for another */
 	int error;        /* 0: usable */
 	char text[512];   /* what it gives, or why it cannot be used and what would make it so */
@@ -32,7 +33,8 @@ struct ladder {
 	struct probe *probe;           /* NULL unless page faults or bad accesses are counted by BPF programs */
 	struct memcg *memcg; /* memory.stat: major faults, and all faults if the rung is memcg; NULL if not there */
 	bool memcg_counts_faults;
-	bool ids_of_v1; /* ids are of the v1 memory hierarchy */
+	int memcg_error; /* why memcg is NULL */
+	bool ids_of_v1;  /* ids are of the v1 memory hierarchy */
 	const char
 	    *names_mount; /* where the hierarchy of the ids is mounted, borrowed from the mounts; NULL if nowhere */
 };
@@ -40,6 +42,8 @@ struct ladder {
 /* Climbs, for page faults; bad accesses that cannot be counted are no failure. 0 with a rung, or with none if the configuration says off; else the error of the rung that was closest to
  * working: -EPERM not permitted, -ENOENT not supported. *ret is always filled and must be freed. Logs nothing. */
 int ladder_climb(const struct config *config, const struct cgroup_mounts *mounts, struct ladder *ret);
+/* After a climb: tries the other rungs, too, and lets go of them, so that their steps say whether they would be usable. */
+void ladder_survey(const struct config *config, struct ladder *l);
 void ladder_done(struct ladder *l);
 /* The program's exit code (daemon/exit.h) for a result of ladder_climb(). */
 int ladder_exit_code(int error);

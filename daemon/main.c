@@ -116,10 +116,13 @@ static int load_config(const char *file, struct config **ret)
 
 static void print_step(const char *name, const struct ladder_step *step)
 {
+	bool known = step->tried || step->surveyed;
+
 	printf("#   %-12s %s: %s\n", name,
-	       !step->tried      ? "not tried"
+	       !known            ? "not tried"
 	       : step->error < 0 ? "not usable"
-				 : "chosen",
+	       : step->tried     ? "chosen"
+				 : "usable",
 	       step->text);
 }
 
@@ -151,6 +154,7 @@ static int check(const struct config *config)
 		return FAULTD_FAILED;
 	}
 	r = ladder_climb(config, &mounts, &ladder);
+	ladder_survey(config, &ladder);
 	print_plan(&ladder);
 	ladder_done(&ladder);
 	cgroup_mounts_done(&mounts);

@@ -16,6 +16,9 @@
 #include "daemon/base/log.h"
 #include "daemon/source/probe_state.h"
 
+/* ENOTSUPP, which the kernel has and the C library has not. */
+#define ENOTSUPP_OF_KERNEL 524
+
 /* ---- why not ---- */
 
 static int libbpf_log(enum libbpf_print_level level, const char *format, va_list args)
@@ -80,7 +83,24 @@ static int check_kernel(const struct btf *btf, const struct probe_options *optio
 			 "kernel has)");
 		return -ENOENT;
 	}
+	if (options->backend == PROBE_FENTRY && btf__find_by_name_kind(btf, "do_mem_abort", BTF_KIND_FUNC) < 0) {
+		snprintf(reason->text, sizeof(reason->text), "the kernel has no function do_mem_abort (arm64 has)");
+		return -ENOENT;
+	}
 	return 0;
+}
+
+/* The width of do_mem_abort's second argument: the rest of the register is not part of it. */
+static uint64_t esr_mask_of(const struct btf *btf)
+{
+	int id = btf ? btf__find_by_name_kind(btf, "do_mem_abort", BTF_KIND_FUNC) : -1;
+	const struct btf_type *function = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+	const struct btf_type *prototype = function ? btf__type_by_id(btf, function->type) : NULL;
+	int64_t size = -1;
+
+	if (prototype && btf_is_func_proto(prototype) && btf_vlen(prototype) > 1)
+		size = btf__resolve_size(btf, btf_params(prototype)[1].type);
+	return size == 4 ? UINT32_MAX : UINT64_MAX;
 }
 
 /* ---- rings ---- */
@@ -260,6 +280,16 @@ static int open_book(struct probe *p)
 
 /* ---- life of the object ---- */
 
+/* On x86 the tracepoints fire with interrupts off. */
+static bool is_preemptible(enum probe_backend backend)
+{
+#ifdef __x86_64__
+	return backend != PROBE_TRACEPOINT;
+#else
+	return true;
+#endif
+}
+
 static int load(struct probe *p, const struct probe_options *options, struct probe_reason *reason)
 {
 	int r;
@@ -268,8 +298,13 @@ static int load(struct probe *p, const struct probe_options *options, struct pro
 	if (!p->faults)
 		return probe_explain(-errno, "cannot open the BPF object", reason);
 	choose_size(p, options);
-	bpf_program__set_autoload(p->faults->progs.page_fault_user, p->counts_faults);
-	bpf_program__set_autoload(p->faults->progs.page_fault_kern, p->counts_faults);
+	bpf_program__set_autoload(p->faults->progs.page_fault_user, p->backend == PROBE_TRACEPOINT);
+	bpf_program__set_autoload(p->faults->progs.page_fault_kern, p->backend == PROBE_TRACEPOINT);
+	bpf_program__set_autoload(p->faults->progs.mem_abort, p->backend == PROBE_FENTRY);
+	bpf_program__set_autoload(p->faults->progs.perf_fault, p->backend == PROBE_PERF);
+	p->faults->rodata->preemptible = is_preemptible(p->backend);
+	p->faults->rodata->period = options->perf_period ? options->perf_period : 1;
+	p->faults->rodata->esr_mask = p->esr_mask;
 	r = size_maps(p);
 	if (r == 0)
 		r = page_fault_bpf__load(p->faults);
@@ -289,6 +324,24 @@ static int load(struct probe *p, const struct probe_options *options, struct pro
 	return r < 0 ? probe_explain(r, "cannot set up the counters", reason) : 0;
 }
 
+static int attach_faults(struct probe *p, struct probe_reason *reason)
+{
+	int r;
+
+	if (!p->counts_faults)
+		return 0;
+	if (p->backend == PROBE_PERF)
+		return probe_perf_attach(p, p->perf_period, reason);
+	r = page_fault_bpf__attach(p->faults);
+	if (r == -ENOTSUPP_OF_KERNEL) {
+		snprintf(reason->text, sizeof(reason->text),
+			 "the kernel cannot call BPF programs from its functions (arm64: from 6.4 on, with "
+			 "CONFIG_DYNAMIC_FTRACE_WITH_DIRECT_CALLS)");
+		return -ENOENT;
+	}
+	return r < 0 ? probe_explain(r, "the kernel refuses to attach the page-fault programs", reason) : 0;
+}
+
 /* Births first, so that every cgroup whose faults are counted can be named. */
 static int start(struct probe *p, struct probe_reason *reason)
 {
@@ -303,12 +356,14 @@ static int start(struct probe *p, struct probe_reason *reason)
 		    strerror(-r));
 		probe_life_stop(p);
 	}
-	r = probe_attach(p);
-	if (r < 0 && p->counts_faults)
-		return probe_explain(r, "the kernel refuses to attach the page-fault programs", reason);
+	r = attach_faults(p, reason);
 	if (r < 0)
+		return r;
+	if (p->bad && probe_bad_attach(p) < 0 && !p->counts_faults) {
 		*reason = p->bad_reason;
-	return r;
+		return -ENOENT;
+	}
+	return 0;
 }
 
 int probe_new(const struct probe_options *options, struct probe **ret, struct probe_reason *reason)
@@ -316,12 +371,14 @@ int probe_new(const struct probe_options *options, struct probe **ret, struct pr
 	struct probe *p;
 	struct btf *btf;
 	bool has_faults;
+	uint64_t esr_mask;
 	int r;
 
 	libbpf_set_print(libbpf_log);
 	btf = btf__load_vmlinux_btf();
 	r = check_kernel(btf, options, reason);
 	has_faults = btf && has_fault_tracepoints(btf);
+	esr_mask = esr_mask_of(btf);
 	btf__free(btf);
 	if (r < 0)
 		return r;
@@ -329,7 +386,10 @@ int probe_new(const struct probe_options *options, struct probe **ret, struct pr
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return probe_explain(-ENOMEM, "cannot set up the probe", reason);
-	p->counts_faults = options->backend == PROBE_TRACEPOINT;
+	p->backend = options->backend;
+	p->perf_period = options->perf_period ? options->perf_period : 1;
+	p->esr_mask = esr_mask;
+	p->counts_faults = options->backend != PROBE_NONE;
 	p->latency = options->bad_signals && options->bad_latency && has_faults;
 	r = libbpf_num_possible_cpus();
 	p->cpus = r > 0 ? (uint32_t)r : 1;
@@ -351,6 +411,7 @@ struct probe *probe_free(struct probe *p)
 {
 	if (!p)
 		return NULL;
+	probe_perf_detach(p);
 	probe_life_stop(p);
 	probe_bad_stop(p);
 	slots_free(p->book);
@@ -365,7 +426,8 @@ struct probe *probe_free(struct probe *p)
 
 int probe_attach(struct probe *p)
 {
-	int r = p->counts_faults ? page_fault_bpf__attach(p->faults) : 0;
+	struct probe_reason reason;
+	int r = attach_faults(p, &reason);
 
 	if (r == 0 && p->bad && probe_bad_attach(p) < 0 && !p->counts_faults)
 		r = -ENOENT; /* p->bad_reason says why */
@@ -375,6 +437,7 @@ int probe_attach(struct probe *p)
 void probe_detach(struct probe *p)
 {
 	page_fault_bpf__detach(p->faults);
+	probe_perf_detach(p);
 	if (p->bad)
 		probe_bad_detach(p);
 }
@@ -438,9 +501,13 @@ void probe_stats(const struct probe *p, struct probe_stats *ret)
 	*ret = (struct probe_stats){0};
 	for (uint32_t reason = 0; reason < FAULT_DROPS; reason++)
 		ret->drops[reason] = __atomic_load_n(&drops[reason], __ATOMIC_RELAXED);
-	if (p->counts_faults) {
+	if (p->backend == PROBE_TRACEPOINT) {
 		add_program_stats(p->faults->progs.page_fault_user, ret);
 		add_program_stats(p->faults->progs.page_fault_kern, ret);
+	} else if (p->backend == PROBE_FENTRY) {
+		add_program_stats(p->faults->progs.mem_abort, ret);
+	} else if (p->backend == PROBE_PERF) {
+		add_program_stats(p->faults->progs.perf_fault, ret);
 	}
 	if (p->bad) {
 		add_program_stats(p->bad->progs.bad_generated, ret);

@@ -18,12 +18,13 @@
 struct probe;
 
 /* The ways to see page faults, best first; each counts into the same cells. */
-enum probe_backend { PROBE_TRACEPOINT, PROBE_NONE, PROBE_BACKENDS };
+enum probe_backend { PROBE_TRACEPOINT, PROBE_FENTRY, PROBE_PERF, PROBE_NONE, PROBE_BACKENDS };
 
 struct probe_options {
 	enum probe_backend backend;
 	uint32_t max_cgroups;  /* that shall have counters of their own at once */
 	uint64_t memory_bytes; /* bound for the counters; fewer cgroups get their own if it does not suffice */
+	uint32_t perf_period;  /* of PROBE_PERF: one in so many faults is seen and stands for all of them; at least 1 */
 	uint32_t bad_signals;  /* bits 1 << enum bad_signal: whose deliveries are counted; 0: none */
 	bool bad_latency;      /* and how long they took, if the kernel has the page-fault tracepoints */
 };

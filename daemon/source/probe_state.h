@@ -36,10 +36,15 @@ struct probe {
 	struct probe_ring life_ring, crash_ring;
 	struct probe_reason bad_reason;
 
+	enum probe_backend backend;
 	bool counts_faults, latency;
+	uint32_t perf_period;
+	uint64_t esr_mask;
 	uint32_t cpus, slots, max_ids;
 	bool cut;
 	uint64_t memory_bytes;
+	int *perf_fds; /* [n_perf]: of PROBE_PERF, an event per CPU with its program */
+	unsigned n_perf;
 	struct mapping cells, owner, touched, drops;
 	struct mapping bad_cells, bad_touched, bad_latency;
 	struct slots *book;
@@ -66,6 +71,10 @@ int probe_bad_start(struct probe *p, const struct probe_options *options);
 int probe_bad_attach(struct probe *p);
 void probe_bad_detach(struct probe *p);
 void probe_bad_stop(struct probe *p);
+
+/* Events on all CPUs that are online, with the program. -errno and the reason; then nothing is left behind. */
+int probe_perf_attach(struct probe *p, uint32_t period, struct probe_reason *reason);
+void probe_perf_detach(struct probe *p);
 
 int probe_life_start(struct probe *p);
 void probe_life_stop(struct probe *p);

@@ -9,7 +9,7 @@ import re
 
 # One third-party library, one file. What the header's name begins with or ends in: the only files that may include it.
 # The module probe is several files, since each of its objects is enough for one.
-LIBBPF = {f"daemon/source/probe{part}" for part in (".c", "_bad.c", "_life.c", "_state.h")} | {"daemon/ctl/trace_probe.c"}
+LIBBPF = {f"daemon/source/probe{part}" for part in (".c", "_perf.c", "_bad.c", "_life.c", "_state.h")} | {"daemon/ctl/trace_probe.c"}
 LIBRARIES = [
     (r"bpf/(libbpf|bpf|btf)\.h|.*\.skel\.h", LIBBPF),
     (r"microhttpd\.h", {"daemon/sink/scrape.c"}),
