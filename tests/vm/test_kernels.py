@@ -89,13 +89,13 @@ def test_page_faults_are_counted_exactly(machine, scenario):
     planned = steps.SCENARIOS[scenario] * (machines.CPUS if scenario == "threads" else 1)
     assert operations == planned
     growth = counted(output, f"/{scenario}")
-    if scenario == "cow":
-        # After the fork the kernel, too, writes to a page that is shared: what read(2) fills.
-        growth.pop(KERNEL_DENIED, None)
+    # After a fork the kernel, too, writes to pages that are shared: what it answers. Before or after the first getrusage(2),
+    # depending on where the stack is.
+    of_kernel = growth.pop(KERNEL_DENIED, 0) if scenario == "cow" else 0
     assert growth == {CLASS[scenario]: planned}, output
     # The second witness is getrusage(2). It does not know of faults that end in a signal.
     if scenario != "denied":
-        assert minor == planned
+        assert planned <= minor <= planned + of_kernel
 
 
 def why_skipped(output, case):
