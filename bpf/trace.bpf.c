@@ -288,8 +288,9 @@ int BPF_PROG(trace_made, int sig, struct kernel_siginfo *info, struct task_struc
 
 static __always_inline void take_map(struct trace_record *r)
 {
-	struct found_map *found = bpf_map_lookup_elem(&trace_maps, &r->tid);
+	/* Before 6.2 a key may not lie in the ring's memory. */
 	__u32 tid = r->tid;
+	struct found_map *found = bpf_map_lookup_elem(&trace_maps, &tid);
 
 	if (!found)
 		return;

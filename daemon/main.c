@@ -144,6 +144,7 @@ static int check(const struct config *config)
 	struct ladder ladder;
 	int r;
 
+	log_set_max_level(config->log.level);
 	config_print(config, false, &text);
 	if (strbuf_error(&text))
 		return FAULTD_FAILED;

@@ -197,7 +197,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
 
 static int exit_code_of(int error)
 {
-	if (error == -EPERM || error == -EACCES)
+	if (error == -EPERM) /* EACCES is the verifier's */
 		return FAULTD_NO_PERMISSION;
 	return error == -ENOMEM ? FAULTD_NO_RESOURCE : FAULTD_NO_SUPPORT;
 }

@@ -63,7 +63,7 @@ static int explain(int error, const char *what, struct trace_reason *reason)
 	if (locked_down())
 		hint =
 		    "; the kernel is locked down (confidentiality), boot without lockdown=confidentiality to use BPF";
-	else if (error == -EPERM || error == -EACCES)
+	else if (error == -EPERM)
 		hint = "; root is needed, or CAP_BPF and CAP_PERFMON";
 	snprintf(reason->text, sizeof(reason->text), "%s: %s%s", what, strerror(-error), hint);
 	return error;

@@ -21,18 +21,30 @@
 
 /* ---- why not ---- */
 
+/* A verifier's report runs to megabytes; its verdict stands at the end. */
+#define LIBBPF_LINES_MAX 40
+
 static int libbpf_log(enum libbpf_print_level level, const char *format, va_list args)
 {
-	char text[1024];
-	int n;
+	auto_free char *text = NULL;
+	char *from, *line;
+	int lines = 0;
 
 	/* A rung that does not load is no error of the daemon's: what libbpf says is detail. */
 	if (log_get_max_level() < LOG_DEBUG)
 		return 0;
-	n = vsnprintf(text, sizeof(text), format, args);
-	while (n > 0 && n < (int)sizeof(text) && text[n - 1] == '\n')
-		text[--n] = '\0';
-	log_debug("libbpf: %s", text);
+	if (vasprintf(&text, format, args) < 0) {
+		text = NULL;
+		return 0;
+	}
+	for (from = text + strlen(text); from > text; from--)
+		if (from[-1] == '\n' && from[0] && ++lines == LIBBPF_LINES_MAX)
+			break;
+	if (from > text)
+		log_debug("libbpf: (the beginning of what follows is left out)");
+	while ((line = strsep(&from, "\n")))
+		if (*line)
+			log_debug("libbpf: %s", line);
 	return 0;
 }
 
@@ -52,9 +64,11 @@ int probe_explain(int error, const char *what, struct probe_reason *reason)
 	if (locked_down())
 		hint =
 		    "; the kernel is locked down (confidentiality), boot without lockdown=confidentiality to use BPF";
-	else if (error == -EPERM || error == -EACCES)
+	else if (error == -EPERM)
 		hint = "; CAP_BPF and CAP_PERFMON are needed (or root), and on kernels before 5.11 a sufficient "
 		       "RLIMIT_MEMLOCK";
+	else if (error == -EACCES) /* bpf(2) says so of programs, not of people */
+		hint = "; its verifier's reasons are logged with log.level: debug";
 	else if (error == -ENOMEM)
 		hint = "; lower cgroups.max or cgroups.memory, or raise the service's memory limit";
 	snprintf(reason->text, sizeof(reason->text), "%s: %s%s", what, strerror(-error), hint);
