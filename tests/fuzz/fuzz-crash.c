@@ -58,16 +58,15 @@ static void run_record(const uint8_t *data, size_t size)
 {
 	struct crash_event event = {0};
 	size_t n = size < sizeof(event) ? size : sizeof(event);
-	const char *path = size > n ? (const char *)data + n : "/";
-	size_t len = size > n ? size - n : 1;
+	const char *path = size > n && data[n] ? (const char *)data + n : "/";
+	size_t len = size > n && data[n] ? strnlen(path, size - n) : 1;
 
 	memcpy(&event, data, n);
 	for (enum crash_arch arch = CRASH_ARCH_X86_64; arch <= CRASH_ARCH_ARM64; arch++) {
 		struct identity *identity = NULL;
 		struct crash *c = NULL;
 
-		require(identity_parse(path, strnlen(path, len) ? strnlen(path, len) : 1, &identity) == 0,
-			"no identity");
+		require(identity_parse(path, len, &identity) == 0, "no identity");
 		require(crash_new(&event, arch, event.time_ns, identity, &c) == 0, "no crash");
 		check_crash(c);
 		crash_free(c);
