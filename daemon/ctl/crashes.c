@@ -189,7 +189,8 @@ static int write_some(struct copy *c)
  * end, -errno. */
 static int copy_some(struct copy *c)
 {
-	bool has_room = c->ahead.len<AHEAD_MAX, has_bytes = c->ahead.len> c->written;
+	bool has_room = c->ahead.len < AHEAD_MAX;
+	bool has_bytes = c->ahead.len > c->written;
 	struct pollfd fds[] = {
 	    {.fd = c->has_ended || !has_room ? -1 : c->from, .events = POLLIN},
 	    {.fd = STDOUT_FILENO, .events = has_bytes ? POLLOUT : 0},
@@ -243,7 +244,7 @@ int ctl_crashes(int argc, char **argv)
 	r = parse_arguments(argc, argv, &arguments);
 	if (r >= 0)
 		return r;
-	signal(SIGPIPE, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN); /* the reader may go between the look and the write */
 	r = ctl_ask(arguments.socket, arguments.request, &body);
 	if (r != FAULTD_OK)
 		return r;

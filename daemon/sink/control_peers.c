@@ -75,24 +75,14 @@ static size_t steps_to_look(const struct control_peer *p, const struct crash *c)
 	return STEPS_PER_LOOK + (p->request.cgroup ? strlen(p->request.cgroup) * strlen(c->identity->path) : 0);
 }
 
-/* What was sent goes, so that a peer that is never quite done does not pile it up. */
-static void compact(struct control_peer *p)
-{
-	if (p->sent == 0)
-		return;
-	p->out.len -= p->sent;
-	memmove(p->out.data, p->out.data + p->sent, p->out.len + 1);
-	p->sent = 0;
-}
-
 /* Renders crashes until enough are ahead. -EPIPE: the history has forgotten what a follower had not read yet. */
 static int fill_crashes(struct control_peer *p)
 {
 	const struct control_handlers *h = &p->peers->handlers;
 	size_t steps = 0;
 
-	compact(p);
-	while (steps < STEPS_PER_TURN && pending(p) < CHUNK_BYTES) {
+	/* All of `out`, what was sent of it as well: it is emptied when all was sent. */
+	while (steps < STEPS_PER_TURN && p->out.len < CHUNK_BYTES) {
 		const struct crash *c = h->crash_next(p->after, h->userdata);
 
 		if (!c) {

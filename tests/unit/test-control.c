@@ -304,6 +304,25 @@ static void a_line_without_an_end_is_refused(void **state)
 	close(fd);
 }
 
+/* What was not read does not break the connection before the error is read to its end. */
+static void an_error_ends_like_any_answer(void **state)
+{
+	static char line[CONTROL_LINE_MAX + 1000];
+	struct bench *b = *state;
+	char answer[200];
+	int fd = dial(b);
+	ssize_t n;
+
+	memset(line, 'x', sizeof(line) - 1);
+	say(b, fd, line);
+	while (turn(b, 100))
+		;
+	n = recv(fd, answer, sizeof(answer), 0);
+	assert_true(n > 0 && answer[n - 1] == '\n');
+	assert_int_equal(recv(fd, answer, sizeof(answer), 0), 0);
+	close(fd);
+}
+
 static void a_request_may_come_in_pieces(void **state)
 {
 	struct bench *b = *state;
@@ -400,6 +419,42 @@ static void peers_that_go_leave_room(void **state)
 	}
 }
 
+/* Also those who wait for a crash that does not come. */
+static void followers_that_go_leave_room(void **state)
+{
+	struct bench *b = *state;
+	int fds[CONTROL_PEERS_MAX], turns = 0;
+
+	for (int i = 0; i < CONTROL_PEERS_MAX; i++) {
+		auto_strbuf heard = {0};
+
+		fds[i] = dial(b);
+		say(b, fds[i], "crashes follow=1\n");
+		hear(b, fds[i], "ok\n", &heard);
+	}
+	while (turn(b, 0))
+		turns++;
+	for (int i = 0; i < CONTROL_PEERS_MAX; i++)
+		close(fds[i]);
+	while (turn(b, 0))
+		assert_in_range(turns++, 0, 10 * CONTROL_PEERS_MAX);
+	assert_answer(b, "crashes\n", "ok\n");
+}
+
+/* It can no more be sent to, which would be a signal for a program that is not careful. */
+static void a_peer_that_hears_no_more_is_no_harm(void **state)
+{
+	struct bench *b = *state;
+	int fd = dial(b);
+
+	say(b, fd, "crashes\n");
+	assert_int_equal(shutdown(fd, SHUT_RD), 0);
+	while (turn(b, 100))
+		;
+	assert_answer(b, "crashes\n", "ok\n");
+	close(fd);
+}
+
 static void say_nothing_or_half(struct bench *b, int fds[CONTROL_PEERS_MAX], const char *said)
 {
 	for (int i = 0; i < CONTROL_PEERS_MAX; i++) {
@@ -476,6 +531,32 @@ static void peers_that_never_read_cost_little_and_end(void **state)
 	assert_answer(b, "crashes cgroup=/none\n", "ok\n");
 	for (int i = 0; i < CONTROL_PEERS_MAX; i++)
 		close(fds[i]);
+}
+
+/* It takes a line whenever another one comes, so that there is always something left to send. */
+static void a_follower_that_lags_costs_little(void **state)
+{
+	struct bench *b = *state;
+	auto_strbuf line = {0};
+	size_t before = 0, after;
+	char bytes[2000];
+	int fd = dial(b);
+
+	fill_history(b);
+	crash_line_json(crash_history_next(b->history, 999), true, &line);
+	say(b, fd, "crashes follow=1 format=json\n");
+	while (turn(b, 100))
+		;
+	for (int i = 0; i < 6000; i++) {
+		add_crash(b, "/system.slice/a.service/with/a/path/of/some/length", "one", 0);
+		turn(b, 0);
+		assert_int_equal(recv(fd, bytes, line.len, 0), line.len);
+		if (i == 2000)
+			before = mallinfo2().uordblks;
+	}
+	after = mallinfo2().uordblks;
+	assert_in_range(after > before ? after - before : 0, 0, 100 << 10);
+	close(fd);
 }
 
 /* A peer that is slow but alive gets everything. */
@@ -657,13 +738,17 @@ int main(void)
 	    TEST(counts_of_one_cgroup),
 	    TEST(bad_requests_are_explained),
 	    TEST(a_line_without_an_end_is_refused),
+	    TEST(an_error_ends_like_any_answer),
 	    TEST(a_request_may_come_in_pieces),
 	    TEST(random_bytes_get_an_error),
 	    TEST(too_many_peers_are_told_so),
 	    TEST(peers_that_go_leave_room),
+	    TEST(followers_that_go_leave_room),
+	    TEST(a_peer_that_hears_no_more_is_no_harm),
 	    TEST(silent_peers_lose_their_place),
 	    TEST(a_large_history_is_streamed),
 	    TEST(peers_that_never_read_cost_little_and_end),
+	    TEST(a_follower_that_lags_costs_little),
 	    TEST(a_slow_reader_is_waited_for),
 	    TEST(a_costly_pattern_does_not_hold_up_the_loop),
 	    TEST(without_descriptors_the_loop_does_not_spin),
