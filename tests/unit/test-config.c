@@ -148,7 +148,7 @@ static void each_error_has_its_line(void **state)
 	     "f:2:1: cgroups: is there twice in this file; allowed is one section of a name\n"},
 	    {"probes: {page_faults: on}\n",
 	     "f:1:23: probes.page_faults: \"on\" is not known; allowed is auto, tracepoint, "
-	     "memcg or off\n"},
+	     "fentry, perf, memcg or off\n"},
 	    {"log: {level: \"\\e[2J\"}\n",
 	     "f:1:14: log.level: \"\\x1b[2J\" is not known; allowed is error, warning, notice, "
 	     "info or debug\n"},
