@@ -39,9 +39,12 @@ struct note {
 	__u32 flags;
 	__u64 cgroup_id, ip, sp;
 	__u64 address, trap, error_code;
-	__u32 crashed; /* this thread's delivery ended its process */
+	__u32 crashed; /* this thread's delivery ended its process: CRASHED... */
 	__u32 ended;   /* leader: the process is ending of a delivery that was counted */
 };
+
+#define CRASHED 1
+#define CRASHED_WITHOUT_FRAMES 2
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -333,14 +336,16 @@ static __always_inline void become_first(struct delivery *d, const struct note *
 	d->fault.code = last->error_code;
 }
 
-static __noinline void record(void *ctx, struct delivery *d)
+/* False if the frames should be looked for again. */
+static __noinline bool record(void *ctx, struct delivery *d)
 {
 	struct crash_event *e;
+	bool found;
 
 	e = bpf_ringbuf_reserve(&crash_ring, sizeof(*e), 0);
 	if (!e) {
 		drop_count(FAULT_DROP_CRASH_RING);
-		return;
+		return true;
 	}
 	e->head.type = CRASH_DELIVERED;
 	e->head.pad = 0;
@@ -361,8 +366,9 @@ static __noinline void record(void *ctx, struct delivery *d)
 	read_exe(e);
 	if (bpf_probe_read_user(e->instruction, sizeof(e->instruction), (void *)d->at.ip) == 0)
 		e->flags |= CRASH_HAS_INSTRUCTION;
-	read_frames(ctx, e);
+	found = read_frames(ctx, e->frames, &e->n_frames);
 	bpf_ringbuf_submit(e, 0);
+	return found;
 }
 
 static __always_inline void read_fault(struct delivery *d)
@@ -391,6 +397,7 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 	struct delivery d = {.info = info, .sig = sig, .bit = 1u << signal};
 	struct note *own, *leader;
 	void *handler;
+	bool found;
 
 	if (!(signals & d.bit))
 		return 0;
@@ -431,11 +438,11 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 		become_first(&d, own);
 	}
 	count(d.cgroup_id, BAD_FATAL, d.class);
-	record(ctx, &d);
+	found = record(ctx, &d);
 	if (!own)
 		own = make_note(task);
 	if (own)
-		own->crashed = 1;
+		own->crashed = found ? CRASHED : CRASHED_WITHOUT_FRAMES;
 	return 0;
 }
 
@@ -454,19 +461,31 @@ int BPF_PROG(bad_faulted, unsigned long address, struct pt_regs *regs, unsigned 
 	return 0;
 }
 
+/* By now interrupts are on, and the mappings are still there. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(bad_exited, struct task_struct *task)
 {
 	struct note *note = note_of((struct task_struct *)bpf_get_current_task_btf());
-	struct crash_exit_event e = {.head = {.type = CRASH_EXITED}};
+	struct crash_exit_event *e;
 
 	if (!note || !note->crashed)
 		return 0;
-	e.head.tgid = task->tgid;
-	e.head.tid = task->pid;
-	e.core_written = (task->signal->group_exit_code & 0x80) != 0;
-	if (bpf_ringbuf_output(&crash_ring, &e, sizeof(e), 0))
+	e = bpf_ringbuf_reserve(&crash_ring, sizeof(*e), 0);
+	if (!e) {
 		drop_count(FAULT_DROP_CRASH_RING);
+		return 0;
+	}
+	e->head.type = CRASH_EXITED;
+	e->head.tgid = task->tgid;
+	e->head.tid = task->pid;
+	e->head.pad = 0;
+	e->core_written = (task->signal->group_exit_code & 0x80) != 0;
+	e->n_frames = 0;
+	e->code_begin = BPF_CORE_READ(task, mm, start_code);
+	e->code_end = BPF_CORE_READ(task, mm, end_code);
+	if (note->crashed == CRASHED_WITHOUT_FRAMES)
+		read_frames(ctx, e->frames, &e->n_frames);
+	bpf_ringbuf_submit(e, 0);
 	return 0;
 }
 

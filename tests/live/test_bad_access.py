@@ -2,13 +2,15 @@
 """Bad accesses: each kind is counted where it belongs, by signal, code and outcome, once. The right values are the kernel's:
 its documentation, the siginfo that a handler sees, the status that a parent sees, and perf's count of signal_deliver."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import time
 
 import pytest
-from harness import Daemon, PerfStat, need_bpf, need_built, need_perf, wait_until
+from harness import Daemon, PerfStat, need_bpf, need_built, need_perf, need_program, wait_until
 
 FATAL, HANDLED = "fatal", "handled"
 
@@ -220,6 +222,28 @@ def test_records_that_the_daemon_cannot_read_in_time_are_lost_and_counted(cgroup
         m = daemon.metrics()
         assert bad(m, cgroup) == segv("maperr", FATAL, 500)
         assert m.value("faultd_crash_records_total", result="ring_full") > 0
+
+
+def crashes_of(daemon):
+    argv = [need_built("faultctl"), "crashes", "--socket", daemon.control_socket, "--json"]
+    return [json.loads(line) for line in subprocess.run(argv, capture_output=True, check=True).stdout.splitlines()]
+
+
+def test_two_daemons_both_know_the_file_of_a_crash(cgroup):
+    """At the delivery the kernel lets only one program look at the mappings; the other looks when the process ends."""
+    need_program("readelf", "binutils")
+    notes = subprocess.run(["readelf", "-n", need_built("victim")], capture_output=True, text=True).stdout
+    build_id = re.search(r"Build ID: (\w+)", notes)
+    if not build_id:
+        pytest.skip("programs have no build id here")
+    with Daemon(only(cgroup)) as one, Daemon(only(cgroup)) as other:
+        for _ in range(3):
+            Victim(cgroup, "null_write").wait()
+        for daemon in (one, other):
+            wait_until(lambda: len(crashes_of(daemon)) == 3, what="three crashes")  # noqa: B023
+        told = [crashes_of(daemon) for daemon in (one, other)]
+    assert [c["frames"][0]["build_id"] for c in told[0] + told[1]] == [build_id[1]] * 6
+    assert len({c["fingerprint"] for c in told[0] + told[1]}) == 1
 
 
 def test_signals_that_are_not_asked_for_are_not_counted(cgroup):
