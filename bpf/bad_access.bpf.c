@@ -13,6 +13,7 @@
  */
 #include "bpf/bad_access_class.h"
 #include "bpf/crash_record.bpf.h"
+#include "bpf/signal_info.bpf.h"
 #include "bpf/slot_claim.bpf.h"
 
 /* Set by the daemon before load. */
@@ -165,15 +166,6 @@ static __always_inline void measure(struct note *own, __u64 cgroup_id)
 
 /* ---- where signals come from ---- */
 
-static __always_inline int code_of(struct kernel_siginfo *info)
-{
-	if ((unsigned long)info == 0)
-		return 0; /* SI_USER */
-	if ((unsigned long)info == 1)
-		return BAD_SI_KERNEL;
-	return BPF_CORE_READ(info, si_code);
-}
-
 /* Between the fault and its signal the thread may have moved to another CPU: then nothing is known, and that is counted. */
 static __always_inline void note_time(struct task_struct *task)
 {
@@ -229,7 +221,7 @@ int BPF_PROG(bad_generated, int sig, struct kernel_siginfo *info, struct task_st
 	/* Results other than 0 (delivered) and 4 (delivered without info): it was ignored, or one like it waits already. */
 	if (!(signals & bit) || (result != 0 && result != 4))
 		return 0;
-	code = code_of(info);
+	code = signal_code(info);
 	if (code <= 0 || in_sigqueue_call())
 		note_sender(task, bit, group);
 	else if (!group) {
@@ -403,7 +395,7 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 		return 0;
 	own = note_of(task);
 	leader = note_of(task->group_leader);
-	d.code = code_of(info);
+	d.code = signal_code(info);
 	d.origin = origin_of(own, leader, d.bit, d.code);
 	handler = action->sa.sa_handler;
 	if (handler == SIG_IGN || (handler == SIG_DFL && task->signal->flags & UNKILLABLE))
