@@ -57,7 +57,7 @@ static __always_inline void path_step(struct path_walk *w)
 	struct dentry *dentry = w->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
 	struct mount *mount = w->mount, *above;
 
-	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
+	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root)) {
 		above = BPF_CORE_READ(mount, mnt_parent);
 		w->done = above == mount || !above;
 		w->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
@@ -66,6 +66,8 @@ static __always_inline void path_step(struct path_walk *w)
 	}
 	if (!path_prepend(w, dentry))
 		w->dentry = NULL;
+	else if (dentry == parent) /* a file without a place, as memfd_create() makes */
+		w->done = 1;
 	else
 		w->dentry = parent;
 }

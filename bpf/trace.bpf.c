@@ -306,7 +306,7 @@ int BPF_PROG(trace_bad, int sig, struct kernel_siginfo *info, struct k_sigaction
 	if (!r)
 		return 0;
 	code = signal_code(info);
-	sent = code <= 0 || in_sigqueue_call();
+	sent = code <= 0 || in_sigqueue_call(sig);
 	r->mode = FAULT_USER;
 	r->class = bad_class(signal, code, sent);
 	r->outcome = handler == SIG_DFL ? BAD_FATAL : BAD_HANDLED;
