@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/cleanup.h"
 #include "daemon/ctl/ctl.h"
@@ -26,6 +28,11 @@ static void print_help(FILE *to)
 
 int main(int argc, char **argv)
 {
+	/* Else the next descriptor would take its place. */
+	if (fcntl(STDOUT_FILENO, F_GETFD) < 0) {
+		fprintf(stderr, "faultctl: standard output is closed\n");
+		return FAULTD_FAILED;
+	}
 	if (argc < 2) {
 		print_help(stderr);
 		return FAULTD_USAGE;

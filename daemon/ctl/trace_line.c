@@ -176,20 +176,13 @@ void trace_meaning(enum trace_arch arch, uint32_t mode, uint64_t error_code, str
 
 /* ---- names of other people's making ---- */
 
-/* Characters that move the cursor, turn the direction of writing, or are not to be seen. */
-static bool harmful(uint32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c >= 0xe0000;
-}
-
 static void add_text(struct strbuf *out, const char *s, size_t len)
 {
 	for (size_t at = 0, n; at < len; at += n) {
 		uint32_t c;
 		bool good = utf8_next(s + at, len - at, &n, &c);
 
-		if (good && !harmful(c) && c != '\\')
+		if (good && !utf8_is_harmful(c) && c != '\\')
 			strbuf_add(out, s + at, n);
 		else if (good && c == '\\')
 			strbuf_adds(out, "\\\\");
@@ -212,7 +205,7 @@ static void add_json(struct strbuf *out, const char *s, size_t len)
 			strbuf_adds(out, "\xef\xbf\xbd");
 		else if (c == '"' || c == '\\')
 			strbuf_addf(out, "\\%c", (int)c);
-		else if (harmful(c) && c <= 0xffff)
+		else if (utf8_is_harmful(c) && c <= 0xffff)
 			strbuf_addf(out, "\\u%04x", c);
 		else
 			strbuf_add(out, s + at, n);
