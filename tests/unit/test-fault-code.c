@@ -771,7 +771,7 @@ static void any_code_is_good(void **state)
 {
 	uint64_t seed = 0x9e3779b97f4a7c15;
 
-	for (unsigned i = 0; i < 400000; i++) {
+	for (unsigned i = 0; i < 100000; i++) {
 		uint64_t dice = random_number(&seed);
 		struct fault_raw raw = {
 		    .arch = (enum fault_arch)(dice % (FAULT_ARCH_UNKNOWN + 2)),
