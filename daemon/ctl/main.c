@@ -14,6 +14,7 @@ static const struct verb {
 	const char *help;
 } verbs[] = {
     {"crashes", ctl_crashes, "fatal bad accesses that the daemon remembers"},
+    {"decode", ctl_decode, "what a raw fault code says"},
     {"selftest", ctl_selftest, "make every kind of bad access and check that the daemon counts it"},
     {"trace", ctl_trace, "page faults and bad accesses as they happen"},
 };

@@ -398,9 +398,9 @@ static void on_record(const struct trace_record *r, void *userdata)
 	if (t->cgroups)
 		cgroup = trace_cgroups_name(t->cgroups, r->cgroup_id, now_ns);
 	if (t->options->json)
-		trace_line_json(&t->out, trace_arch_here(), r, &place, cgroup);
+		trace_line_json(&t->out, fault_arch_here(), r, &place, cgroup);
 	else
-		trace_line_text(&t->out, trace_arch_here(), r, &place, cgroup);
+		trace_line_text(&t->out, fault_arch_here(), r, &place, cgroup);
 	t->shown++;
 }
 
