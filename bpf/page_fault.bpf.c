@@ -54,7 +54,8 @@ int BPF_PROG(page_fault_kern, unsigned long address, struct pt_regs *regs, unsig
 	return count(class_of(FAULT_KERNEL, error_code), 1);
 }
 
-SEC("fentry/do_mem_abort")
+/* "?": only if asked for; other architectures have no such function. */
+SEC("?fentry/do_mem_abort")
 int BPF_PROG(mem_abort, unsigned long far, unsigned long raw_esr, struct pt_regs *regs)
 {
 	__u64 esr = raw_esr & esr_mask;
