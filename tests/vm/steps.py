@@ -85,6 +85,8 @@ timeout 10 faultd --config /run/debug.yaml 2>&1 | sed -n '/BEGIN PROG LOAD LOG/,
 LOAD = """
 code=0
 for object in /usr/lib/bpf/*.bpf.o; do
+	# It holds a program for a function that this architecture has not.
+	[ $object = /usr/lib/bpf/page_fault.bpf.o ] && continue
 	echo "== $object"
 	bpftool prog loadall $object /sys/fs/bpf/$(basename $object .bpf.o) || code=1
 done

@@ -66,7 +66,7 @@ def test_it_boots_and_gets_through(machine):
 
 
 def test_every_bpf_object_loads_as_it_is_built(machine):
-    assert "== /usr/lib/bpf/page_fault.bpf.o" in machine.output("load")
+    assert "== /usr/lib/bpf/bad_access.bpf.o" in machine.output("load")
 
 
 def test_check_finds_the_tracepoints_usable(machine):
