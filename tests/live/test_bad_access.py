@@ -25,7 +25,9 @@ def _bpf():
 def counting():
     """One daemon that counts all that it can."""
     need_bpf()
-    with Daemon({"bad_access": {"also": ["ILL", "FPE", "TRAP", "SYS", "ABRT"]}}) as d:
+    # A long interval: what a handler's end takes back shall not have been told before.
+    slow = {"interval": "10s", "windows": ["10s"]}
+    with Daemon({**slow, "bad_access": {"also": ["ILL", "FPE", "TRAP", "SYS", "ABRT"]}}) as d:
         yield d
 
 
