@@ -49,6 +49,11 @@ check:
 	@packaging/install-deps test
 	@exec $(PYTHON) tests/run --build $(BUILD) $(ARGS)
 
+# All kernels, not only those of "make check".
+vm:
+	@packaging/install-deps test
+	@FAULTD_VM=all FAULTD_VM_TABLE=docs/kernels.md exec $(PYTHON) tests/run --build $(BUILD) vm
+
 bench:
 	@packaging/install-deps test
 	@$(meson_setup)

@@ -83,7 +83,7 @@ PLATFORMS = {
             "arm64",
             "aarch64-linux-gnu",
             "linux-image-cloud-arm64",
-            ("qemu-system-aarch64", "qemu-system-arm", ("-M", "virt", "-cpu", "max,pauth-impdef=on")),
+            ("qemu-system-aarch64", "qemu-system-arm", ("-M", "virt,mte=on", "-cpu", "max,pauth-impdef=on")),
             "ttyAMA0",
             "ttyS0",
         ),

@@ -190,6 +190,9 @@ ODD = {
 }
 
 
+ODD_KERNELS = [("x86_64", "6.12"), ("aarch64", "6.12")]
+
+
 def odd(name, machine, series):
     by_root, by_unit = rungs(machine, series)
     steps = {"cmdline": "cat /proc/cmdline", "lockdown": "cat /sys/kernel/security/lockdown || true"}
