@@ -57,7 +57,7 @@ static __always_inline void path_step(struct path_walk *w)
 	struct dentry *dentry = w->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
 	struct mount *mount = w->mount, *above;
 
-	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
+	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root)) {
 		above = BPF_CORE_READ(mount, mnt_parent);
 		w->done = above == mount || !above;
 		w->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
@@ -66,6 +66,8 @@ static __always_inline void path_step(struct path_walk *w)
 	}
 	if (!path_prepend(w, dentry))
 		w->dentry = NULL;
+	else if (dentry == parent) /* a file without a place, as memfd_create() makes */
+		w->done = 1;
 	else
 		w->dentry = parent;
 }
@@ -97,16 +99,24 @@ static __always_inline void read_exe(struct crash_event *e)
 /* enum of the kernel's struct bpf_stack_build_id, which a frame of the record is laid out like. */
 #define STACK_ADDRESS 2
 
-static __always_inline void read_frames(void *ctx, struct crash_event *e)
+/* False if of no frame more than the address is known. Build ids need a look at the mappings, which the kernel grants only one program
+ * per CPU until interrupts are on again, and none while the mappings change. */
+static __always_inline bool read_frames(void *ctx, struct crash_event_frame frames[CRASH_FRAMES], __u32 *n)
 {
-	long bytes = bpf_get_stack(ctx, e->frames, sizeof(e->frames), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	long bytes =
+	    bpf_get_stack(ctx, frames, CRASH_FRAMES * sizeof(frames[0]), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	bool found = false;
 
 	_Static_assert(sizeof(struct crash_event_frame) == sizeof(struct bpf_stack_build_id),
 		       "a frame is what the kernel writes");
-	e->n_frames = bytes > 0 ? bytes / sizeof(e->frames[0]) : 0;
-	for (int i = 0; i < CRASH_FRAMES; i++)
-		if (e->frames[i].kind == STACK_ADDRESS)
-			e->frames[i].kind = CRASH_FRAME_NONE;
+	*n = bytes > 0 ? bytes / sizeof(frames[0]) : 0;
+	for (int i = 0; i < CRASH_FRAMES; i++) {
+		if (frames[i].kind == STACK_ADDRESS)
+			frames[i].kind = CRASH_FRAME_NONE;
+		else if (frames[i].kind == CRASH_FRAME_BUILD_ID)
+			found = true;
+	}
+	return found;
 }
 
 static __always_inline __u32 pid_inside(struct pid *pid)
