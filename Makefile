@@ -15,13 +15,15 @@ export DEBIAN_FRONTEND := noninteractive
 # The tests are built when they are asked for: to build and run needs fewer packages.
 meson_setup = test -f $(BUILD)/build.ninja || meson setup $(MESON_OPTIONS) -Dtests=false $(BUILD)
 
-.PHONY: help deps build run check bench install fmt clean
+.PHONY: help deps build build-arm64 run check vm bench install fmt clean
 .NOTPARALLEL:
 
 help:
 	@echo "make run      install what the build needs, build, run the daemon with a live view; Ctrl-C ends it"
 	@echo "make check    install what the tests need, build, run all tests"
 	@echo "make build    install what the build needs, build into $(BUILD)/"
+	@echo "make build-arm64  install what cross building needs, build for arm64 into $(BUILD)-arm64/"
+	@echo "make vm       the whole matrix of kernels and tests under emulation; writes docs/kernels.md"
 	@echo "make bench    measure what a page fault costs with and without faultd"
 	@echo "make install  meson install (DESTDIR is honoured)"
 	@echo "make fmt      format the C sources"
@@ -34,12 +36,23 @@ build: deps
 	@$(meson_setup)
 	@ninja -C $(BUILD)
 
+build-arm64:
+	@packaging/install-deps cross
+	@test -f $(BUILD)-arm64/build.ninja || \
+		meson setup $(MESON_OPTIONS) --cross-file packaging/cross/aarch64-linux-gnu.ini -Dtests=false $(BUILD)-arm64
+	@ninja -C $(BUILD)-arm64
+
 run: build
 	@exec $(PYTHON) tests/dev/devrun.py --build $(BUILD) $(ARGS)
 
 check:
 	@packaging/install-deps test
 	@exec $(PYTHON) tests/run --build $(BUILD) $(ARGS)
+
+# All kernels, not only those of "make check".
+vm:
+	@packaging/install-deps test
+	@FAULTD_VM=all FAULTD_VM_TABLE=docs/kernels.md exec $(PYTHON) tests/run --build $(BUILD) vm
 
 bench:
 	@packaging/install-deps test
@@ -55,4 +68,4 @@ fmt:
 	@find bpf config daemon tests -name '*.[ch]' -exec clang-format -i {} +
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-arm64

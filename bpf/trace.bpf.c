@@ -7,7 +7,7 @@
  * No program here reads user memory: such a read could fault and be seen by itself.
  */
 #include "bpf/bad_access_class.h"
-#include "bpf/fault_abi.h"
+#include "bpf/fault_class.h"
 #include "bpf/trace_abi.h"
 #include "bpf/signal_info.bpf.h"
 #include "bpf/user_regs.bpf.h"
@@ -22,6 +22,8 @@ const volatile __u64 period_ns = 1, burst_ns = 1;
 /* Look the mapping of user ips up (bpf_find_vma, Linux 5.17). */
 const volatile bool with_map = false;
 const volatile __u32 page_shift = 12;
+/* Of do_mem_abort: which page faults are asked for. */
+const volatile bool abort_user = false, abort_kernel = false;
 
 #define SIG_DFL ((void *)0)
 #define SIG_IGN ((void *)1)
@@ -225,6 +227,17 @@ SEC("tp_btf/page_fault_kernel")
 int BPF_PROG(trace_kernel, unsigned long address, struct pt_regs *regs, unsigned long error_code)
 {
 	return fault(FAULT_KERNEL, address, regs, error_code);
+}
+
+/* Where arm64 has no tracepoints. All kernels that can hang a program here have the whole register as the second argument. */
+SEC("fentry/do_mem_abort")
+int BPF_PROG(trace_abort, unsigned long far, unsigned long esr, struct pt_regs *regs)
+{
+	bool user = fault_is_arm64_user(esr);
+
+	if (!fault_is_arm64_page_fault(esr) || !(user ? abort_user : abort_kernel))
+		return 0;
+	return fault(user ? FAULT_USER : FAULT_KERNEL, far, regs, esr);
 }
 
 /* ---- bad accesses ---- */

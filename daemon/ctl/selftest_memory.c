@@ -27,7 +27,7 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-#define THREAD_STACK_PAGES 16
+#define THREAD_STACK_PAGES 64 /* arm64 asks for 128 KiB at least */
 #define MAIN_STACK_BYTES ((rlim_t)512 << 10)
 #define ALTSTACK_BYTES ((size_t)128 << 10)
 

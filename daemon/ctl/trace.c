@@ -228,12 +228,13 @@ static int choose_events(const struct options *o, struct trace_probe_options *pr
 		return complain(exit_code_of(r), reason.text);
 	probe->user = offer.page_faults && !o->bad && !o->kernel;
 	probe->kernel = offer.page_faults && !o->bad && !o->user;
+	probe->by_abort = offer.by_abort;
 	probe->bad = offer.bad_accesses && !o->kernel;
 	if (!offer.page_faults && !o->bad)
 		fprintf(stderr,
 			"faultctl trace: this kernel has no tracepoints exceptions:page_fault_user and "
-			"page_fault_kernel (no "
-			"arm64 kernel has)%s\n",
+			"page_fault_kernel (no arm64 kernel has), nor can programs be called from do_mem_abort "
+			"(arm64 kernels from 6.4 on can)%s\n",
 			probe->bad ? ": only bad accesses are shown" : "");
 	if (!offer.bad_accesses && !o->kernel)
 		fprintf(stderr, "faultctl trace: this kernel has no tracepoint signal:signal_deliver%s\n",

@@ -74,6 +74,29 @@ static bool has_tracepoint(const struct btf *btf, const char *typedef_name)
 	return btf__find_by_name_kind(btf, typedef_name, BTF_KIND_TYPEDEF) >= 0;
 }
 
+/* Only to attach it tells: from where no direct call can be made into BPF, the program loads all the same. */
+static bool can_trace_aborts(const struct btf *btf)
+{
+	struct bpf_program *program;
+	struct bpf_link *link = NULL;
+	struct trace_bpf *bpf;
+	bool attached;
+
+	if (btf__find_by_name_kind(btf, "do_mem_abort", BTF_KIND_FUNC) < 0)
+		return false;
+	bpf = trace_bpf__open();
+	if (!bpf)
+		return false;
+	bpf_object__for_each_program(program, bpf->obj)
+	    bpf_program__set_autoload(program, program == bpf->progs.trace_abort);
+	if (trace_bpf__load(bpf) == 0)
+		link = bpf_program__attach(bpf->progs.trace_abort);
+	attached = link;
+	bpf_link__destroy(link);
+	trace_bpf__destroy(bpf);
+	return attached;
+}
+
 int trace_probe_offers(struct trace_offer *ret, struct trace_reason *reason)
 {
 	struct btf *btf cleanup(btf_done) = NULL;
@@ -88,6 +111,8 @@ int trace_probe_offers(struct trace_offer *ret, struct trace_reason *reason)
 	}
 	ret->page_faults =
 	    has_tracepoint(btf, "btf_trace_page_fault_user") && has_tracepoint(btf, "btf_trace_page_fault_kernel");
+	ret->by_abort = !ret->page_faults && can_trace_aborts(btf);
+	ret->page_faults |= ret->by_abort;
 	ret->bad_accesses = has_tracepoint(btf, "btf_trace_signal_deliver");
 	return 0;
 }
@@ -112,8 +137,11 @@ static void set_filters(struct trace_probe *p, const struct trace_probe_options 
 	knobs->period_ns = NSEC_PER_SEC / o->rate;
 	knobs->burst_ns = knobs->period_ns * o->rate;
 	knobs->page_shift = (uint32_t)__builtin_ctzl((unsigned long)page);
-	bpf_program__set_autoload(p->bpf->progs.trace_user, o->user);
-	bpf_program__set_autoload(p->bpf->progs.trace_kernel, o->kernel);
+	knobs->abort_user = o->user;
+	knobs->abort_kernel = o->kernel;
+	bpf_program__set_autoload(p->bpf->progs.trace_user, o->user && !o->by_abort);
+	bpf_program__set_autoload(p->bpf->progs.trace_kernel, o->kernel && !o->by_abort);
+	bpf_program__set_autoload(p->bpf->progs.trace_abort, (o->user || o->kernel) && o->by_abort);
 	bpf_program__set_autoload(p->bpf->progs.trace_bad, o->bad);
 }
 
@@ -264,6 +292,6 @@ void trace_probe_counts(const struct trace_probe *p, struct trace_counts *ret)
 	if (bpf_map_lookup_elem(bpf_map__fd(p->bpf->maps.trace_cpus), &zero, p->per_cpu) == 0)
 		for (unsigned cpu = 0; cpu < p->cpus; cpu++)
 			add_cpu(&p->per_cpu[cpu], ret);
-	ret->missed =
-	    misses(p->bpf->progs.trace_user) + misses(p->bpf->progs.trace_kernel) + misses(p->bpf->progs.trace_bad);
+	ret->missed = misses(p->bpf->progs.trace_user) + misses(p->bpf->progs.trace_kernel) +
+		      misses(p->bpf->progs.trace_abort) + misses(p->bpf->progs.trace_bad);
 }

@@ -17,6 +17,7 @@ struct trace_probe_options {
 	const char *only_comm; /* NULL: any; the kernel keeps 15 bytes, so no more are compared */
 	bool by_cgroup;        /* only those that trace_probe_cgroup() wants */
 	bool user, kernel, bad;
+	bool by_abort; /* as trace_probe_offers() says */
 	/* > 0: records per second, CPU and kind (page fault, bad access); as many at once. Those of cgroups without a
 	 * verdict have a limit of their own. */
 	uint32_t rate;
@@ -27,9 +28,11 @@ struct trace_reason {
 	char text[512];
 };
 
-/* What this kernel offers, by its type information. -ENOENT with a reason if it has none. */
+/* What this kernel offers, by its type information and, for page faults without tracepoints, a program attached for a moment.
+ * -ENOENT with a reason if it has no type information. */
 struct trace_offer {
 	bool page_faults, bad_accesses;
+	bool by_abort; /* page faults come from arm64's do_mem_abort */
 };
 int trace_probe_offers(struct trace_offer *ret, struct trace_reason *reason);
 

@@ -85,24 +85,29 @@ def keyring():
     raise Unavailable("no debian-archive-keyring")
 
 
-def apt(suite):
-    """argv of an apt-get with a root of its own for one suite, its lists refreshed."""
-    root = os.path.join(CACHE, "apt", suite)
+def own_architecture():
+    return output("dpkg", "--print-architecture")
+
+
+def apt(suite, architecture=None):
+    """argv of an apt-get with a root of its own for one suite and architecture (this machine's), its lists refreshed."""
+    architecture = architecture or own_architecture()
+    root = os.path.join(CACHE, "apt", f"{suite}-{architecture}")
     for folder in ("state/lists/partial", "cache/archives/partial"):
         os.makedirs(os.path.join(root, folder), exist_ok=True)
     config = os.path.join(root, "apt.conf")
     with open(os.path.join(root, "sources.list"), "w") as f:
         f.write(f"deb [signed-by={keyring()} target=Packages] {mirror()} {suite} main\n")
     with open(config, "w") as f:
-        f.write(CONFIG.format(root=root, arch=output("dpkg", "--print-architecture")))
+        f.write(CONFIG.format(root=root, arch=architecture))
     argv = ["apt-get", "-q", "-c", config]
     output(*argv, "-o", "APT::Update::Error-Mode=any", "update")
     return argv
 
 
-def unpack(package, suite, target):
+def unpack(package, suite, target, architecture=None):
     """Downloads into a scratch folder and puts the tree in place in one step."""
-    argv = apt(suite)
+    argv = apt(suite, architecture)
     with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
         output(*argv, "download", package, cwd=scratch)
         debs = [name for name in os.listdir(scratch) if name.endswith(".deb")]
@@ -122,20 +127,21 @@ def lock():
         yield
 
 
-def fetch(package, *suites):
-    """Folder of the unpacked package. Raises Unavailable."""
+def fetch(package, *suites, architecture=None):
+    """Folder of the unpacked package, for this machine's architecture if none is named. Raises Unavailable."""
     if not shutil.which("apt-get"):
         raise Unavailable(f"{package} comes from Debian's packages, and there is no apt-get here")
     suites = [own_suite() if suite == "own" else suite for suite in suites or ("own",)]
     with lock():
-        target = [os.path.join(CACHE, "packages", f"{package}-{suite}") for suite in suites]
+        mark = f"-{architecture}" if architecture else ""
+        target = [os.path.join(CACHE, "packages", f"{package}-{suite}{mark}") for suite in suites]
         for path in target:
             if os.path.isdir(path):
                 return path
         reasons = []
         for suite, path in zip(suites, target):
             try:
-                unpack(package, suite, path)
+                unpack(package, suite, path, architecture)
                 return path
             except Unavailable as e:
                 reasons.append(f"{suite}: {e}")

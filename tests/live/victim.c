@@ -177,6 +177,15 @@ static void misaligned(void)
 
 	__asm__ volatile("pushf\n\torl $0x40000, (%%rsp)\n\tpopf\n\tmovl $1, 1(%0)" : : "r"(p) : "memory", "cc");
 	skip("this CPU does not check the alignment of accesses");
+#elif defined(__aarch64__)
+	char *p = map(PROT_READ | PROT_WRITE);
+	unsigned long value;
+
+	/* Exclusive accesses must be aligned, of late only those that cross 16 bytes. */
+	*p = 1;
+	__asm__ volatile("ldxr %0, [%1]\n\tclrex" : "=r"(value) : "r"(p + 15) : "memory");
+	(void)value;
+	skip("this CPU does not check the alignment of exclusive accesses");
 #else
 	skip("not tried on this architecture");
 #endif
@@ -196,7 +205,11 @@ static void divide_by_zero(void)
 
 static void illegal_instruction(void)
 {
+#if defined(__aarch64__)
+	__asm__ volatile("udf #0"); /* what the compiler calls a trap is a breakpoint */
+#else
 	__builtin_trap();
+#endif
 }
 
 static int recurse(int depth)

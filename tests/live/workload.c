@@ -348,13 +348,18 @@ static pthread_barrier_t begin, finish;
 static int n_threads;
 static pid_t tids[MAX_THREADS];
 
-static void *thread_main(void *cpu)
+static void pin_to(int cpu)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
-	CPU_SET((int)(intptr_t)cpu, &set);
+	CPU_SET(cpu, &set);
 	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void *thread_main(void *cpu)
+{
+	pin_to((int)(intptr_t)cpu);
 	tids[__atomic_fetch_add(&n_threads, 1, __ATOMIC_SEQ_CST)] = gettid();
 	for (;;) {
 		pthread_barrier_wait(&begin);
@@ -390,6 +395,86 @@ static long work_threads(void)
 	pthread_barrier_wait(&begin);
 	pthread_barrier_wait(&finish);
 	return arg(0, 1000) * n_threads;
+}
+
+/* preempted N US: on each allowed CPU a thread that writes fresh pages without a pause, and another of real-time priority that a timer
+ * wakes N times, each US microseconds, in its midst to write one as well. As many user writes to missing pages as it says. */
+static int n_tickers;
+static volatile int ticking;
+static long written;
+
+static void *busy_main(void *cpu)
+{
+	pin_to((int)(intptr_t)cpu);
+	for (;;) {
+		long n = 0;
+		char *p;
+
+		pthread_barrier_wait(&begin);
+		p = fresh(64);
+		while (ticking) {
+			write_pages(p, 64);
+			madvise(p, 64 * page, MADV_DONTNEED);
+			n += 64;
+		}
+		munmap(p, 64 * page);
+		__atomic_fetch_add(&written, n, __ATOMIC_SEQ_CST);
+		pthread_barrier_wait(&finish);
+	}
+	return NULL;
+}
+
+static void *ticker_main(void *cpu)
+{
+	struct timespec tick = {.tv_nsec = arg(1, 100) * 1000};
+	struct sched_param priority = {.sched_priority = 1};
+	pin_to((int)(intptr_t)cpu);
+	ERROR_IF(sched_setscheduler(0, SCHED_FIFO, &priority), "sched_setscheduler");
+	for (;;) {
+		char *p;
+
+		pthread_barrier_wait(&begin);
+		p = fresh(1);
+		for (long i = 0; i < arg(0, 1000); i++) {
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &tick, NULL);
+			write_pages(p, 1);
+			madvise(p, page, MADV_DONTNEED);
+		}
+		munmap(p, page);
+		__atomic_fetch_add(&written, arg(0, 1000), __ATOMIC_SEQ_CST);
+		__atomic_fetch_sub(&ticking, 1, __ATOMIC_SEQ_CST);
+		pthread_barrier_wait(&finish);
+	}
+	return NULL;
+}
+
+static void prepare_preempted(void)
+{
+	cpu_set_t set;
+	pthread_t t;
+
+	ERROR_IF(sched_getaffinity(0, sizeof(set), &set), "sched_getaffinity");
+	n_tickers = CPU_COUNT(&set) < MAX_THREADS ? CPU_COUNT(&set) : MAX_THREADS;
+	ERROR_IF(pthread_barrier_init(&begin, NULL, 2 * n_tickers + 1), "barrier");
+	ERROR_IF(pthread_barrier_init(&finish, NULL, 2 * n_tickers + 1), "barrier");
+	for (int cpu = 0, started = 0; started < n_tickers; cpu++)
+		if (CPU_ISSET(cpu, &set)) {
+			errno = pthread_create(&t, NULL, busy_main, (void *)(intptr_t)cpu);
+			ERROR_IF(errno, "pthread_create");
+			errno = pthread_create(&t, NULL, ticker_main, (void *)(intptr_t)cpu);
+			ERROR_IF(errno, "pthread_create");
+			started++;
+		}
+	usleep(200000); /* as prepare_threads() */
+}
+
+static long work_preempted(void)
+{
+	written = 0;
+	ticking = n_tickers;
+	pthread_barrier_wait(&begin);
+	pthread_barrier_wait(&finish);
+	return written;
 }
 
 /* ---- cgroups that come and go ---- */
@@ -479,6 +564,7 @@ static const struct scenario {
     {"denied", prepare_denied, NULL, work_denied},
     {"toggle", prepare_toggle, NULL, work_toggle},
     {"threads", prepare_threads, NULL, work_threads},
+    {"preempted", prepare_preempted, NULL, work_preempted},
     {"cgroups", prepare_cgroups, NULL, work_cgroups},
 };
 

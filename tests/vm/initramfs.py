@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An initramfs made of programs of this machine: their shared libraries come along, busybox is the rest of the system."""
+"""An initramfs made of programs of this machine or of another architecture: their shared libraries come along, busybox is the
+rest of the system."""
 
 import os
 import re
 import shutil
 import stat
-import subprocess
 
 import fetch
-
-BUSYBOX = ("/bin/busybox", "/usr/bin/busybox")
 
 
 class Tree:
     """The files of an initramfs, by their path in it.
 
-    tree = Tree()
+    tree = Tree(platform)
     tree.program("/usr/sbin/faultd", "build/faultd")
     tree.write("/etc/passwd", "root::0:0::/:/bin/sh")
     tree.save("initrd")
     """
 
-    def __init__(self):
+    def __init__(self, platform):
+        self._platform = platform
         self._entries = {}  # path: (mode, bytes)
         for folder in ("dev", "proc", "sys", "run", "tmp", "root", "var/tmp"):
             self._put(folder, stat.S_IFDIR | (0o1777 if folder.endswith("tmp") else 0o755), b"")
@@ -44,17 +43,17 @@ class Tree:
         with open(source, "rb") as f:
             self._put(path, stat.S_IFREG | (0o755 if os.access(source, os.X_OK) else 0o644), f.read())
 
-    def program(self, path, source):
-        """A program with all the libraries that it is linked with, each where its loader looks for it."""
+    def program(self, path, source, folders=()):
+        """A program with the loader and all the libraries that it is linked with; `folders` are unpacked packages that have some."""
         self.copy(path, source)
-        for library in libraries(source):
-            self.copy(library, library)
+        for name, library in libraries(source, self._platform.triplet, folders).items():
+            self.copy(name if name.startswith("/") else f"/lib/{self._platform.triplet}/{name}", library)
 
     def busybox(self):
         """busybox as /bin/busybox and /bin/sh; the script that runs first has to install its other names."""
-        source = next((p for p in BUSYBOX if os.access(p, os.X_OK) and not libraries(p)), None)
-        if not source:
-            raise fetch.Unavailable("no static busybox is installed (package busybox-static)")
+        source, _ = self._platform.other_program("busybox", "busybox-static")
+        if libraries(source, self._platform.triplet):
+            raise fetch.Unavailable("busybox is linked dynamically (wanted is package busybox-static)")
         self.copy("/bin/busybox", source)
         self.link("/bin/sh", "busybox")
 
@@ -76,14 +75,29 @@ def _write_entry(out, name, mode, data, inode):
     out.write(b"\0" * (-len(data) % 4))
 
 
-def libraries(program):
-    """Paths of the loader and the shared libraries of a program; none if it is static."""
-    if not shutil.which("ldd"):
-        raise fetch.Unavailable("ldd is not installed (package libc-bin)")
-    run = subprocess.run(["ldd", program], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if run.returncode != 0 or "statically linked" in run.stdout:
-        return []
-    missing = re.findall(r"(\S+) => not found", run.stdout)
-    if missing:
-        raise fetch.Unavailable(f"{program} needs {', '.join(missing)}")
-    return re.findall(r"^\s*(?:\S+ => )?(/\S+) \(", run.stdout, re.M)
+def _dynamic(path):
+    """(loader or None, names of the libraries that it asks for) of an ELF file of whatever architecture."""
+    said = fetch.output("readelf", "--wide", "--program-headers", "--dynamic", path)
+    loader = re.search(r"program interpreter: (/[^\]]+)\]", said)
+    return loader and loader[1], re.findall(r"\(NEEDED\).*\[([^\]]+)\]", said)
+
+
+def libraries(program, triplet, folders=()):
+    """{path of the loader, names of the shared libraries: file here} of a program, all that they need in turn; none if it is static.
+    Raises fetch.Unavailable."""
+    if not shutil.which("readelf"):
+        raise fetch.Unavailable("readelf is not installed (package binutils)")
+    places = [os.path.join(folder, lib, triplet) for folder in [*folders, "/"] for lib in ("usr/lib", "lib")]
+    found, todo = {}, [program]
+    while todo:
+        loader, names = _dynamic(todo.pop())
+        if loader:
+            found[loader] = loader
+        for name in names:
+            path = next((p for p in (os.path.join(place, name) for place in places) if os.path.exists(p)), None)
+            if not path:
+                raise fetch.Unavailable(f"{program} needs {name}, which is not in {' or '.join(places)}")
+            if name not in found and name != os.path.basename(loader or ""):
+                found[name] = path
+                todo.append(path)
+    return found

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels to boot: images out of the distribution's kernel packages, kept beside the tests.
 
-    kernels.py [SERIES...]     prints the release and the image of each
+    kernels.py [SERIES...]     prints the release and the image of each, for all architectures
 
 Nothing is installed. apt verifies what it downloads, see fetch.py.
 """
@@ -18,6 +18,7 @@ if __name__ == "__main__":
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
 
 import fetch  # noqa: E402
+import platforms  # noqa: E402
 
 # Series, and the suites whose newest kernel may be of it, the first that is wins. A new series is a line here.
 SERIES = {
@@ -25,9 +26,8 @@ SERIES = {
     "6.12": ("trixie", "bookworm-backports"),
     "7": ("trixie-backports", "forky", "sid"),
 }
-# By machine(7) as uname -m says it: the package that depends on the newest image. The kernel for clouds has all that
-# the tests ask for built in, and is a third of the size.
-NEWEST = {"x86_64": "linux-image-cloud-amd64"}
+# The kernels for clouds have all that the tests ask for built in, and are a third of the size of others.
+KERNELS = [(machine, series) for machine in platforms.PLATFORMS for series in SERIES]
 # Where packages have it, before 7.x and since.
 IMAGES = ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz*")
 
@@ -40,9 +40,8 @@ def _dependency(apt, package, wanted):
     return next((name for name in names if re.fullmatch(wanted, name)), None)
 
 
-def _packages(apt, suite, series):
+def _packages(apt, suite, series, newest):
     """(release, name of the package that holds the image) of the suite's newest kernel, which must be of the series."""
-    newest = NEWEST[os.uname().machine]
     package = _dependency(apt, newest, r"linux-image-\d.*")
     if not package:
         raise fetch.Unavailable(f"{suite} has no {newest}")
@@ -53,10 +52,10 @@ def _packages(apt, suite, series):
     return release, _dependency(apt, package, r"linux-binary-\d.*") or package
 
 
-def _unpack(suite, series, target):
+def _unpack(suite, series, platform, target):
     """Downloads the suite's kernel and puts its image in `target`, in one step."""
-    apt = fetch.apt(suite)
-    release, package = _packages(apt, suite, series)
+    apt = fetch.apt(suite, platform.debian)
+    release, package = _packages(apt, suite, series, platform.kernel)
     with tempfile.TemporaryDirectory(dir=fetch.CACHE) as scratch:
         fetch.output(*apt, "download", package, cwd=scratch)
         debs = glob.glob(os.path.join(scratch, "*.deb"))
@@ -75,11 +74,8 @@ def _unpack(suite, series, target):
         os.rename(kept, target)
 
 
-def image(series):
+def image(machine, series):
     """Path of a bootable image, named vmlinuz-RELEASE, of the series. Raises fetch.Unavailable."""
-    machine = os.uname().machine
-    if machine not in NEWEST:
-        raise fetch.Unavailable(f"no kernel package is known for {machine}")
     target = os.path.join(fetch.CACHE, "kernels", f"{series}-{machine}")
     with fetch.lock():
         reasons = []
@@ -87,7 +83,7 @@ def image(series):
             if os.path.isdir(target):
                 break
             try:
-                _unpack(suite, series, target)
+                _unpack(suite, series, platforms.PLATFORMS[machine], target)
             except (fetch.Unavailable, OSError, subprocess.SubprocessError) as e:
                 reasons.append(f"{suite}: {e}")
     found = glob.glob(os.path.join(target, "vmlinuz-*"))
@@ -102,9 +98,9 @@ def release(path):
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or SERIES:
+    for wanted in [pair for pair in KERNELS if pair[1] in (sys.argv[1:] or SERIES)]:
         try:
-            kernel = image(wanted)
+            kernel = image(*wanted)
             print(release(kernel), kernel)
-        except (fetch.Unavailable, KeyError) as e:
+        except fetch.Unavailable as e:
             sys.exit(f"kernels.py: {e}")
