@@ -65,9 +65,13 @@ def test_the_rungs_agree(cgroup):
                 before = [d.metrics() for d in (tracepoint, perf)]
                 w.run()
                 after = [d.metrics() for d in (tracepoint, perf)]
-            for mode in ("user", "kernel"):
-                grown = [a.faults(cgroup, mode=mode) - b.faults(cgroup, mode=mode) for a, b in zip(after, before)]
-                assert grown[0] == grown[1], f"{work[0]}, {mode}: tracepoint {grown[0]}, perf {grown[1]}"
+            grown = {
+                mode: [a.faults(cgroup, mode=mode) - b.faults(cgroup, mode=mode) for a, b in zip(after, before)]
+                for mode in ("user", "kernel")
+            }
+            assert grown["user"][0] == grown["user"][1], f"{work[0]}: {grown}"
+            # What the kernel tries with page faults switched off, and does again without, reaches the tracepoint alone.
+            assert grown["kernel"][1] <= grown["kernel"][0] <= grown["kernel"][1] + 5, f"{work[0]}: {grown}"
 
 
 def test_a_period_is_an_estimate_and_says_so(cgroup):

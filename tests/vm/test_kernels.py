@@ -141,14 +141,17 @@ def test_page_faults_are_counted_exactly(machine, scenario):
 
 @pytest.mark.parametrize("scenario", steps.SCENARIOS)
 def test_the_rungs_agree(machine, scenario):
-    """The best one and the perf event, over the same work."""
+    """The best one and the perf event, over the same work. What the kernel tries with page faults switched off, and does again without,
+    reaches the best one twice and the perf event once."""
     if machine.by_root == "perf":
         pytest.skip("the perf event is the best rung there")
     machine.output("start-second")
     machine.output("stop-second")
     output = machine.output(f"count-{scenario}")
     of_perf = counted(output, f"/{scenario}", "before2", "after2")
-    assert of_modes(counted(output, f"/{scenario}")) == of_modes(of_perf) != {"user": 0, "kernel": 0}, output
+    best, perf = of_modes(counted(output, f"/{scenario}")), of_modes(of_perf)
+    assert best["user"] == perf["user"] and best["user"] + best["kernel"] > 0, output
+    assert perf["kernel"] <= best["kernel"] <= perf["kernel"] + 5, output
 
 
 def test_counts_are_exact_under_preemption(machine):
