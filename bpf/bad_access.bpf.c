@@ -9,10 +9,11 @@
  *
  * A delivery to a handler can turn out to be the beginning of the end: the handler's frame does not fit on the stack, so the kernel
  * sends another signal before one instruction ran; or the handler puts the default action back and raises the signal again, by call
- * or by returning to the faulting instruction. Such pairs are one fatal access of the first one's class, see ends_last().
+ * or by returning to the faulting instruction. Such pairs are one fatal access of the first one's class, see begun_by().
  */
 #include "bpf/bad_access_class.h"
 #include "bpf/crash_record.bpf.h"
+#include "bpf/signal_info.bpf.h"
 #include "bpf/slot_claim.bpf.h"
 
 /* Set by the daemon before load. */
@@ -24,24 +25,35 @@ const volatile bool with_latency = false; /* the programs that measure are attac
 /* SIGNAL_UNKILLABLE in signal_struct.flags: the init of a pid namespace, whom the default action does not end. */
 #define UNKILLABLE 0x40
 
-/* What is remembered of a thread. The pending bits say where a signal comes from that waits in the thread's own queue, or, in
- * the note of the group's leader, in the group's queue; of a signal at most one waits in each. */
-struct note {
-	__u32 sent;       /* own queue: sent by a process, whatever its code claims */
-	__u32 faulted;    /* own queue: by the kernel, while the group's queue holds one that was sent */
-	__u32 group_sent; /* group's queue: sent by a process */
-	__u32 sender;     /* tgid of the last one that sent */
-	__u64 fault_ns;   /* when the fault happened whose signal waits; 0: not known */
-	/* The last delivery to a handler. */
-	__u32 handled; /* its signal's bit; 0: there was none */
+/* A delivery to a handler. */
+struct handled {
+	__u32 bit; /* of its signal; 0: there was none */
 	__u32 class;
 	__s32 code;
 	__u32 flags;
 	__u64 cgroup_id, ip, sp;
 	__u64 address, trap, error_code;
-	__u32 crashed; /* this thread's delivery ended its process */
-	__u32 ended;   /* leader: the process is ending of a delivery that was counted */
 };
+
+/* What is remembered of a thread. The pending bits say where a signal comes from that waits in the thread's own queue, or, in
+ * the note of the group's leader, in the group's queue; of a signal at most one waits in each. */
+struct note {
+	__u32 sent;            /* own queue: sent by a process, whatever its code claims */
+	__u32 faulted;         /* own queue: by the kernel, while the group's queue holds one that was sent */
+	__u32 group_sent;      /* group's queue: sent by a process */
+	__u32 sender;          /* tgid of who sent last; 0: not known */
+	struct handled raised; /* the delivery whose handler sent the last one */
+	struct handled last;   /* of this thread */
+	__u64 fault_ns;        /* when the fault happened whose signal waits; 0: not known */
+	__u32 crashed;         /* this thread's delivery ended its process: CRASHED... */
+	__u32 ended;           /* leader: the process is ending of a delivery that was counted, as follows */
+	__u32 ended_class;
+	__u32 pad;
+	__u64 ended_cgroup;
+};
+
+#define CRASHED 1
+#define CRASHED_WITHOUT_FRAMES 2
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -139,13 +151,12 @@ static __always_inline void count_latency(__u32 slot, __u64 ns)
 }
 
 /* Only if its cgroup still has the slot, or is folded: what died meanwhile took its counts along. */
-static __always_inline void take_back(const struct note *last)
+static __always_inline void take_back(__u64 cgroup_id, __u32 outcome, __u32 class)
 {
-	__u64 id = last->cgroup_id;
-	__u32 *slot = bpf_map_lookup_elem(&slot_by_cgroup, &id);
+	__u32 *slot = bpf_map_lookup_elem(&slot_by_cgroup, &cgroup_id);
 
 	if (slot)
-		count_in(*slot, BAD_HANDLED, last->class, -1);
+		count_in(*slot, outcome, class, -1);
 }
 
 /* Before the count: its bit in bad_touched is set last. */
@@ -161,15 +172,6 @@ static __always_inline void measure(struct note *own, __u64 cgroup_id)
 }
 
 /* ---- where signals come from ---- */
-
-static __always_inline int code_of(struct kernel_siginfo *info)
-{
-	if ((unsigned long)info == 0)
-		return 0; /* SI_USER */
-	if ((unsigned long)info == 1)
-		return BAD_SI_KERNEL;
-	return BPF_CORE_READ(info, si_code);
-}
 
 /* Between the fault and its signal the thread may have moved to another CPU: then nothing is known, and that is counted. */
 static __always_inline void note_time(struct task_struct *task)
@@ -191,12 +193,15 @@ static __always_inline void note_time(struct task_struct *task)
 	stamp->tid = 0;
 }
 
-/* A signal that the kernel made for a fault of the thread. It needs a note only where it could be taken for another one. */
+/* A signal that the kernel made for a fault of the thread. That it was queued proves that none like it waited in the thread's own
+ * queue. It needs a note only where it could be taken for one in the group's. */
 static __always_inline void note_fault(struct task_struct *task, __u32 bit)
 {
 	struct note *leader = note_of(task->group_leader);
-	struct note *own;
+	struct note *own = note_of(task);
 
+	if (own)
+		own->sent &= ~bit;
 	if (!leader || !(leader->group_sent & bit))
 		return;
 	own = make_note(task);
@@ -204,32 +209,59 @@ static __always_inline void note_fault(struct task_struct *task, __u32 bit)
 		own->faulted |= bit;
 }
 
-static __always_inline void note_sender(struct task_struct *task, __u32 bit, bool group)
+/* How far below the interrupted place a handler may have got to when it raises its signal again. */
+#define HANDLER_STACK (128 * 1024)
+
+static __always_inline bool in_handler_of(const struct handled *last, struct task_struct *task)
 {
-	struct note *note = make_note(group ? task->group_leader : task);
+	__u64 sp = user_place().sp;
+
+	if (task->sas_ss_size && sp - task->sas_ss_sp <= task->sas_ss_size)
+		return true;
+	return last->sp - sp <= HANDLER_STACK;
+}
+
+/* `by_call`: the current task asked for it, and not a timer or a device that interrupted it. */
+static __always_inline void note_sender(struct task_struct *task, __u32 bit, bool group, bool by_call)
+{
+	struct task_struct *current = (struct task_struct *)bpf_get_current_task_btf();
+	struct note *note = make_note(group ? task->group_leader : task), *own = note_of(current);
 
 	if (!note)
 		return;
-	note->sender = bpf_get_current_pid_tgid() >> 32;
+	note->sender = by_call ? current->tgid : 0;
+	note->raised.bit = 0;
+	if (by_call && own && own->last.bit == bit && current->tgid == task->tgid && in_handler_of(&own->last, current))
+		note->raised = own->last;
 	if (group)
 		note->group_sent |= bit;
 	else
 		note->sent |= bit;
 }
 
+/* SI_USER, SI_QUEUE and SI_TKILL; what else is not positive comes of timers, devices and messages. */
+static __always_inline bool is_of_a_call(int code)
+{
+	return code == 0 || code == -1 || code == -6;
+}
+
 SEC("tp_btf/signal_generate")
 int BPF_PROG(bad_generated, int sig, struct kernel_siginfo *info, struct task_struct *task, int group, int result)
 {
 	__u32 signal = bad_signal_of(sig), bit = 1u << signal;
+	bool forged;
 	int code;
 
 	/* Results other than 0 (delivered) and 4 (delivered without info): it was ignored, or one like it waits already. */
 	if (!(signals & bit) || (result != 0 && result != 4))
 		return 0;
-	code = code_of(info);
-	if (code <= 0 || in_sigqueue_call())
-		note_sender(task, bit, group);
-	else if (!group) {
+	code = signal_code(info);
+	forged = code > 0 && in_sigqueue_call(sig);
+	/* A fault's signal goes to the thread. What the kernel sends to groups with a code of its own is a child's exit, by a signal that
+	 * its parent chose. */
+	if (code <= 0 || forged || (group && code != BAD_SI_KERNEL)) {
+		note_sender(task, bit, group, forged || is_of_a_call(code));
+	} else if (!group) {
 		note_fault(task, bit);
 		/* SI_KERNEL: no page fault, or one that was measured and whose handler could not be entered. */
 		if (with_latency && code != BAD_SI_KERNEL && task == (struct task_struct *)bpf_get_current_task_btf())
@@ -238,29 +270,23 @@ int BPF_PROG(bad_generated, int sig, struct kernel_siginfo *info, struct task_st
 	return 0;
 }
 
-struct origin {
-	bool sent;
-	__u32 sender; /* tgid; 0: not known */
-};
-
-/* The thread's own queue is served before the group's. Takes the note away. */
-static __always_inline struct origin origin_of(struct note *own, struct note *leader, __u32 bit, int code)
+/* The note that tells who sent the signal, NULL if none does. The thread's own queue is served before the group's. Takes the mark
+ * away. */
+static __always_inline struct note *note_of_sender(struct note *own, struct note *leader, __u32 bit)
 {
-	struct origin origin = {.sent = code <= 0};
-
 	if (own && own->sent & bit) {
 		own->sent &= ~bit;
-		return (struct origin){.sent = true, .sender = own->sender};
+		return own;
 	}
 	if (own && own->faulted & bit) {
 		own->faulted &= ~bit;
-		return origin;
+		return NULL;
 	}
 	if (leader && leader->group_sent & bit) {
 		leader->group_sent &= ~bit;
-		return (struct origin){.sent = true, .sender = leader->sender};
+		return leader;
 	}
-	return origin;
+	return NULL;
 }
 
 /* ---- delivery ---- */
@@ -268,8 +294,8 @@ static __always_inline struct origin origin_of(struct note *own, struct note *le
 struct delivery {
 	struct kernel_siginfo *info;
 	__s32 sig, code;
-	__u32 bit, class, flags;
-	struct origin origin;
+	__u32 bit, class, flags, sender;
+	bool sent;
 	__u64 cgroup_id, address;
 	struct user_place at;
 	struct fault_code fault;
@@ -278,69 +304,62 @@ struct delivery {
 /* The process aborts itself with a signal that it sends. */
 static __always_inline __u32 class_of(__u32 signal, const struct delivery *d, __u32 tgid)
 {
-	if (signal == BAD_ABRT && d->origin.sent && d->origin.sender == tgid)
+	if (signal == BAD_ABRT && d->sent && d->sender == tgid)
 		return BAD_BASE_ABRT + 1;
-	return bad_class(signal, d->code, d->origin.sent);
+	return bad_class(signal, d->code, d->sent);
 }
 
-static __always_inline bool on_alternate_stack(struct task_struct *task, __u64 sp)
+/* The handled delivery that this fatal one is the end of; NULL if it is one of its own. */
+static __always_inline const struct handled *begun_by(const struct note *own, const struct note *sender,
+						      const struct delivery *d)
 {
-	return task->sas_ss_size && sp - task->sas_ss_sp <= task->sas_ss_size;
-}
-
-/* Whether a fatal delivery is the end of what the last handled one began. */
-static __always_inline bool ends_last(const struct note *last, const struct delivery *d, struct task_struct *task)
-{
-	bool same_place, in_handler, by_itself;
-
-	if (!last || !last->handled)
-		return false;
+	if (d->sent)
+		return sender && sender->raised.bit == d->bit ? &sender->raised : NULL;
 	/* Not one instruction after it, or the same one again. */
-	same_place = d->at.ip == last->ip && d->at.sp == last->sp;
-	if (d->code == BAD_SI_KERNEL && d->bit == 1u << BAD_SEGV && same_place && !d->origin.sent)
-		return true;
-	if (d->bit != last->handled)
-		return false;
-	in_handler = d->at.sp < last->sp || on_alternate_stack(task, d->at.sp);
-	by_itself = d->origin.sent && d->origin.sender == (__u32)task->tgid;
-	return d->origin.sent ? by_itself && (same_place || in_handler) : same_place;
+	if (!own || !own->last.bit || d->at.ip != own->last.ip || d->at.sp != own->last.sp)
+		return NULL;
+	if (d->code == BAD_SI_KERNEL && d->bit == 1u << BAD_SEGV)
+		return &own->last;
+	return d->bit == own->last.bit && d->address == own->last.address ? &own->last : NULL;
 }
 
-static __always_inline void remember(struct note *note, const struct delivery *d)
+static __always_inline void remember(struct handled *last, const struct delivery *d)
 {
-	note->handled = d->bit;
-	note->class = d->class;
-	note->code = d->code;
-	note->flags = d->flags;
-	note->cgroup_id = d->cgroup_id;
-	note->ip = d->at.ip;
-	note->sp = d->at.sp;
-	note->address = d->address;
-	note->trap = d->fault.trap;
-	note->error_code = d->fault.code;
+	last->bit = d->bit;
+	last->class = d->class;
+	last->code = d->code;
+	last->flags = d->flags;
+	last->cgroup_id = d->cgroup_id;
+	last->ip = d->at.ip;
+	last->sp = d->at.sp;
+	last->address = d->address;
+	last->trap = d->fault.trap;
+	last->error_code = d->fault.code;
 }
 
 /* What the record tells is the first one of a pair. */
-static __always_inline void become_first(struct delivery *d, const struct note *last)
+static __always_inline void become(struct delivery *d, const struct handled *first)
 {
-	d->class = last->class;
-	d->code = last->code;
-	d->flags = last->flags | CRASH_COLLAPSED;
-	d->at.ip = last->ip;
-	d->at.sp = last->sp;
-	d->address = last->address;
-	d->fault.trap = last->trap;
-	d->fault.code = last->error_code;
+	d->class = first->class;
+	d->code = first->code;
+	d->flags = first->flags | CRASH_COLLAPSED;
+	d->at.ip = first->ip;
+	d->at.sp = first->sp;
+	d->address = first->address;
+	d->fault.trap = first->trap;
+	d->fault.code = first->error_code;
 }
 
-static __noinline void record(void *ctx, struct delivery *d)
+/* False if the frames should be looked for again. */
+static __noinline bool record(void *ctx, struct delivery *d)
 {
 	struct crash_event *e;
+	bool found;
 
 	e = bpf_ringbuf_reserve(&crash_ring, sizeof(*e), 0);
 	if (!e) {
 		drop_count(FAULT_DROP_CRASH_RING);
-		return;
+		return true;
 	}
 	e->head.type = CRASH_DELIVERED;
 	e->head.pad = 0;
@@ -351,7 +370,7 @@ static __noinline void record(void *ctx, struct delivery *d)
 	e->signal = d->sig;
 	e->code = d->code;
 	e->flags = d->flags;
-	e->sender_tgid = d->origin.sender;
+	e->sender_tgid = d->sender;
 	e->address = d->address;
 	e->ip = d->at.ip;
 	e->sp = d->at.sp;
@@ -361,8 +380,9 @@ static __noinline void record(void *ctx, struct delivery *d)
 	read_exe(e);
 	if (bpf_probe_read_user(e->instruction, sizeof(e->instruction), (void *)d->at.ip) == 0)
 		e->flags |= CRASH_HAS_INSTRUCTION;
-	read_frames(ctx, e);
+	found = read_frames(ctx, e->frames, &e->n_frames);
 	bpf_ringbuf_submit(e, 0);
+	return found;
 }
 
 static __always_inline void read_fault(struct delivery *d)
@@ -370,15 +390,16 @@ static __always_inline void read_fault(struct delivery *d)
 	struct kernel_siginfo *info = d->info;
 
 	/* si_addr means something only for these codes. */
-	if (d->origin.sent || d->code <= 0 || d->code >= BAD_SI_KERNEL)
+	if (d->sent || d->code <= 0 || d->code >= BAD_SI_KERNEL)
 		d->address = 0;
 	else {
 		d->address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
 		d->flags |= CRASH_HAS_ADDRESS;
 	}
-	if (!d->origin.sent) {
+	/* A page fault always has a code: with SI_KERNEL what is there is of an older one. */
+	if (!d->sent && in_exception()) {
 		d->fault = last_fault_code();
-		if (d->fault.known)
+		if (d->fault.known && !(d->code == BAD_SI_KERNEL && fault_is_page_fault(&d->fault)))
 			d->flags |= CRASH_HAS_ERROR_CODE;
 	}
 }
@@ -389,15 +410,19 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 	__u32 signal = bad_signal_of(sig);
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	struct delivery d = {.info = info, .sig = sig, .bit = 1u << signal};
-	struct note *own, *leader;
+	struct note *own, *leader, *sender;
+	const struct handled *first;
 	void *handler;
+	bool found;
 
 	if (!(signals & d.bit))
 		return 0;
 	own = note_of(task);
 	leader = note_of(task->group_leader);
-	d.code = code_of(info);
-	d.origin = origin_of(own, leader, d.bit, d.code);
+	d.code = signal_code(info);
+	sender = note_of_sender(own, leader, d.bit);
+	d.sent = sender || d.code <= 0;
+	d.sender = sender ? sender->sender : 0;
 	handler = action->sa.sa_handler;
 	if (handler == SIG_IGN || (handler == SIG_DFL && task->signal->flags & UNKILLABLE))
 		return 0; /* nothing comes of it */
@@ -412,7 +437,7 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 		if (!own)
 			own = make_note(task);
 		if (own)
-			remember(own, &d);
+			remember(&own->last, &d);
 		return 0;
 	}
 	if (!leader)
@@ -426,16 +451,21 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 	/* The note of a leader's own delivery may have been made just now. */
 	if (!own)
 		own = note_of(task);
-	if (ends_last(own, &d, task)) {
-		take_back(own);
-		become_first(&d, own);
+	first = begun_by(own, sender, &d);
+	if (first) {
+		take_back(first->cgroup_id, BAD_HANDLED, first->class);
+		become(&d, first);
+	}
+	if (leader) {
+		leader->ended_class = d.class;
+		leader->ended_cgroup = d.cgroup_id;
 	}
 	count(d.cgroup_id, BAD_FATAL, d.class);
-	record(ctx, &d);
+	found = record(ctx, &d);
 	if (!own)
 		own = make_note(task);
 	if (own)
-		own->crashed = 1;
+		own->crashed = found ? CRASHED : CRASHED_WITHOUT_FRAMES;
 	return 0;
 }
 
@@ -454,19 +484,49 @@ int BPF_PROG(bad_faulted, unsigned long address, struct pt_regs *regs, unsigned 
 	return 0;
 }
 
+/* What the old program handled is over. And a thread that crashed while the process was already becoming another program takes only
+ * itself along: that crash ended nobody. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(bad_execed, struct task_struct *task)
+{
+	struct note *own = note_of((struct task_struct *)bpf_get_current_task_btf());
+
+	if (!own)
+		return 0;
+	if (own->ended)
+		take_back(own->ended_cgroup, BAD_FATAL, own->ended_class);
+	own->ended = 0;
+	own->crashed = 0;
+	own->last.bit = 0;
+	own->raised.bit = 0;
+	return 0;
+}
+
+/* By now interrupts are on, and the mappings are still there. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(bad_exited, struct task_struct *task)
 {
 	struct note *note = note_of((struct task_struct *)bpf_get_current_task_btf());
-	struct crash_exit_event e = {.head = {.type = CRASH_EXITED}};
+	struct crash_exit_event *e;
 
 	if (!note || !note->crashed)
 		return 0;
-	e.head.tgid = task->tgid;
-	e.head.tid = task->pid;
-	e.core_written = (task->signal->group_exit_code & 0x80) != 0;
-	if (bpf_ringbuf_output(&crash_ring, &e, sizeof(e), 0))
+	e = bpf_ringbuf_reserve(&crash_ring, sizeof(*e), 0);
+	if (!e) {
 		drop_count(FAULT_DROP_CRASH_RING);
+		return 0;
+	}
+	e->head.type = CRASH_EXITED;
+	e->head.tgid = task->tgid;
+	e->head.tid = task->pid;
+	e->head.pad = 0;
+	e->core_written = (task->signal->group_exit_code & 0x80) != 0;
+	e->n_frames = 0;
+	e->code_begin = BPF_CORE_READ(task, mm, start_code);
+	e->code_end = BPF_CORE_READ(task, mm, end_code);
+	if (note->crashed == CRASHED_WITHOUT_FRAMES)
+		read_frames(ctx, e->frames, &e->n_frames);
+	bpf_ringbuf_submit(e, 0);
 	return 0;
 }
 

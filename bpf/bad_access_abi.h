@@ -127,7 +127,9 @@ struct crash_event {
 struct crash_exit_event {
 	struct crash_head head; /* CRASH_EXITED: the thread that a CRASH_DELIVERED was about has ended */
 	__u32 core_written;     /* 0 or 1 */
-	__u32 pad;
+	__u32 n_frames;         /* 0: those of the CRASH_DELIVERED stand */
+	__u64 code_begin, code_end;
+	struct crash_event_frame frames[CRASH_FRAMES];
 };
 
 _Static_assert(BAD_CLASSES <= BAD_CLASSES_MAX, "bad_cell has room for all classes");
@@ -137,4 +139,4 @@ _Static_assert(sizeof(struct crash_event_frame) == 32, "crash_event_frame is par
 _Static_assert(sizeof(struct crash_event) ==
 		   16 + 16 + 32 + 24 + 16 + 16 + 8 + CRASH_COMM_BYTES + CRASH_EXE_BYTES + 8 + 32 * CRASH_FRAMES,
 	       "crash_event is part of the ABI");
-_Static_assert(sizeof(struct crash_exit_event) == 24, "crash_exit_event is part of the ABI");
+_Static_assert(sizeof(struct crash_exit_event) == 40 + 32 * CRASH_FRAMES, "crash_exit_event is part of the ABI");

@@ -57,7 +57,7 @@ static __always_inline void path_step(struct path_walk *w)
 	struct dentry *dentry = w->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
 	struct mount *mount = w->mount, *above;
 
-	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root) || dentry == parent) {
+	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root)) {
 		above = BPF_CORE_READ(mount, mnt_parent);
 		w->done = above == mount || !above;
 		w->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
@@ -66,11 +66,15 @@ static __always_inline void path_step(struct path_walk *w)
 	}
 	if (!path_prepend(w, dentry))
 		w->dentry = NULL;
+	else if (dentry == parent) /* a file without a place, as memfd_create() makes */
+		w->done = 1;
 	else
 		w->dentry = parent;
 }
 
-static __always_inline void read_exe(struct crash_event *e)
+/* Puts the path of the current task's program into path_walks. 0, -1: there is none. Not static: the verifier looks at it by itself
+ * then, and not once more for each way in which its caller gets there, which on 6.1 is half of what it accepts. */
+__noinline int walk_exe(void)
 {
 	__u32 zero = 0;
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
@@ -78,9 +82,8 @@ static __always_inline void read_exe(struct crash_event *e)
 	struct path_walk *w = bpf_map_lookup_elem(&path_walks, &zero);
 	struct vfsmount *vfsmount;
 
-	e->exe[0] = '\0';
 	if (!w || !file)
-		return;
+		return -1;
 	vfsmount = BPF_CORE_READ(file, f_path.mnt);
 	w->dentry = BPF_CORE_READ(file, f_path.dentry);
 	w->mount = (struct mount *)((char *)vfsmount - bpf_core_field_offset(struct mount, mnt));
@@ -89,6 +92,17 @@ static __always_inline void read_exe(struct crash_event *e)
 	w->text[CRASH_EXE_BYTES - 1] = '\0';
 	for (int i = 0; i < PATH_COMPONENTS && !w->done && w->dentry; i++)
 		path_step(w);
+	return 0;
+}
+
+static __always_inline void read_exe(struct crash_event *e)
+{
+	__u32 zero = 0;
+	struct path_walk *w = bpf_map_lookup_elem(&path_walks, &zero);
+
+	e->exe[0] = '\0';
+	if (walk_exe() < 0 || !w)
+		return;
 	if (!w->done)
 		e->flags |= CRASH_EXE_CUT;
 	bpf_probe_read_kernel_str(e->exe, sizeof(e->exe), &w->text[w->at & (CRASH_EXE_BYTES - 1)]);
@@ -97,16 +111,24 @@ static __always_inline void read_exe(struct crash_event *e)
 /* enum of the kernel's struct bpf_stack_build_id, which a frame of the record is laid out like. */
 #define STACK_ADDRESS 2
 
-static __always_inline void read_frames(void *ctx, struct crash_event *e)
+/* False if of no frame more than the address is known. Build ids need a look at the mappings, which the kernel grants only one program
+ * per CPU until interrupts are on again, and none while the mappings change. */
+static __always_inline bool read_frames(void *ctx, struct crash_event_frame frames[CRASH_FRAMES], __u32 *n)
 {
-	long bytes = bpf_get_stack(ctx, e->frames, sizeof(e->frames), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	long bytes =
+	    bpf_get_stack(ctx, frames, CRASH_FRAMES * sizeof(frames[0]), BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	bool found = false;
 
 	_Static_assert(sizeof(struct crash_event_frame) == sizeof(struct bpf_stack_build_id),
 		       "a frame is what the kernel writes");
-	e->n_frames = bytes > 0 ? bytes / sizeof(e->frames[0]) : 0;
-	for (int i = 0; i < CRASH_FRAMES; i++)
-		if (e->frames[i].kind == STACK_ADDRESS)
-			e->frames[i].kind = CRASH_FRAME_NONE;
+	*n = bytes > 0 ? bytes / sizeof(frames[0]) : 0;
+	for (int i = 0; i < CRASH_FRAMES; i++) {
+		if (frames[i].kind == STACK_ADDRESS)
+			frames[i].kind = CRASH_FRAME_NONE;
+		else if (frames[i].kind == CRASH_FRAME_BUILD_ID)
+			found = true;
+	}
+	return found;
 }
 
 static __always_inline __u32 pid_inside(struct pid *pid)

@@ -56,13 +56,28 @@ static inline __u32 fault_is_arm64_user(__u64 esr)
 	return ARM64_ESR_EC(esr) == ARM64_EC_INSTRUCTION_USER || ARM64_ESR_EC(esr) == ARM64_EC_DATA_USER;
 }
 
-/* Whether the abort is a page fault: a translation, access flag or permission fault, which the kernel serves or answers with a
- * signal. The others are alignment, tags, hardware. */
+/* Whether the kernel takes the abort for a page fault: those that fault_info[] of arch/arm64/mm/fault.c gives to
+ * do_translation_fault() or do_page_fault(), that is translation (level -1, too), access flag and permission. External
+ * aborts, tag checks, alignment and the like go elsewhere. Older kernels (6.1) do not know level 0 of access flag and
+ * permission: only translation with LPA2, which they do not use, raises it. */
 static inline __u32 fault_is_arm64_page_fault(__u64 esr)
 {
 	__u32 fsc = ARM64_ESR_FSC(esr);
 
 	return fault_is_arm64_abort(esr) && ((fsc >= 0x04 && fsc <= 0x0f) || fsc == 0x2b);
+}
+
+/* The same for who sees the address, too, as do_mem_abort() does: a translation fault in the kernel's half is a bad
+ * access at once (do_translation_fault() calls do_bad_area()) and gets neither to do_page_fault() nor to the software
+ * event. The half is told by bit 55, since the byte above may be a tag. The few addresses between the user's last and
+ * the kernel's first one, which no mapping can have, are still let through. */
+static inline __u32 fault_is_arm64_page_fault_at(__u64 far, __u64 esr)
+{
+	__u32 fsc = ARM64_ESR_FSC(esr);
+
+	if (!fault_is_arm64_page_fault(esr))
+		return 0;
+	return !(far & (1ull << 55)) || (fsc >= 0x08 && fsc <= 0x0f);
 }
 
 /* A cache operation sets WnR, too, and the kernel calls it a read; an access to a guarded control stack it calls a

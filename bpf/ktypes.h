@@ -22,15 +22,22 @@ enum { false = 0, true = 1 };
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long ip, sp, cs, orig_ax;
+	unsigned long si, dx, cx, ip, sp, cs, orig_ax;
+};
+struct thread_info {
+	unsigned int status;
 };
 struct thread_struct {
 	unsigned long trap_nr, error_code;
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
+	__u64 regs[31];
 	__u64 sp, pc, pstate;
 	int syscallno;
+};
+struct thread_info {
+	unsigned long flags;
 };
 struct thread_struct {
 	unsigned long fault_code;
@@ -110,6 +117,7 @@ struct signal_struct {
 };
 
 struct task_struct {
+	struct thread_info thread_info;
 	struct css_set *cgroups;
 	struct task_struct *group_leader;
 	struct signal_struct *signal;

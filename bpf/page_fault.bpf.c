@@ -59,7 +59,7 @@ int BPF_PROG(mem_abort, unsigned long far, unsigned long raw_esr, struct pt_regs
 {
 	__u64 esr = raw_esr & esr_mask;
 
-	if (!fault_is_arm64_page_fault(esr))
+	if (!fault_is_arm64_page_fault_at(far, esr))
 		return 0;
 	return count(fault_class_arm64(fault_is_arm64_user(esr) ? FAULT_USER : FAULT_KERNEL, esr), 1);
 }

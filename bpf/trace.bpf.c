@@ -9,6 +9,7 @@
 #include "bpf/bad_access_class.h"
 #include "bpf/fault_class.h"
 #include "bpf/trace_abi.h"
+#include "bpf/signal_info.bpf.h"
 #include "bpf/user_regs.bpf.h"
 
 /* Set before load. */
@@ -243,16 +244,6 @@ int BPF_PROG(trace_abort, unsigned long far, unsigned long esr, struct pt_regs *
 
 static const __u32 signals = 1u << BAD_SEGV | 1u << BAD_BUS | 1u << BAD_ILL | 1u << BAD_FPE;
 
-static __always_inline int code_of(struct kernel_siginfo *info)
-{
-	/* NULL, 1 or a pointer; newer verifiers take it for a number. */
-	if ((unsigned long)info == 0)
-		return 0; /* SI_USER */
-	if ((unsigned long)info == 1)
-		return BAD_SI_KERNEL;
-	return BPF_CORE_READ(info, si_code);
-}
-
 /* The code that the signal's fault left behind, if it was one of a memory access. */
 static __always_inline void read_error_code(struct trace_record *r, __u32 signal)
 {
@@ -327,8 +318,8 @@ int BPF_PROG(trace_bad, int sig, struct kernel_siginfo *info, struct k_sigaction
 	r = begin(TRACE_BAD, &s);
 	if (!r)
 		return 0;
-	code = code_of(info);
-	sent = code <= 0 || in_sigqueue_call();
+	code = signal_code(info);
+	sent = code <= 0 || in_sigqueue_call(sig);
 	r->mode = FAULT_USER;
 	r->class = bad_class(signal, code, sent);
 	r->outcome = handler == SIG_DFL ? BAD_FATAL : BAD_HANDLED;

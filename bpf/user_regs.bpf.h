@@ -31,26 +31,63 @@ static __always_inline struct user_place user_place(void)
 	return (struct user_place){.ip = ip_of(regs), .sp = regs->sp};
 }
 
-/* The current task is inside rt_sigqueueinfo, rt_tgsigqueueinfo or pidfd_send_signal: the calls that let a process choose si_code. */
-static __always_inline bool in_sigqueue_call(void)
+/* The kernel was entered by an exception or an interrupt, not by a system call. */
+static __always_inline bool in_exception(void)
+{
+#if defined(__TARGET_ARCH_x86)
+	return (long)user_regs()->orig_ax == -1;
+#else
+	return user_regs()->syscallno == -1;
+#endif
+}
+
+struct system_call {
+	long nr;
+	long second, third; /* arguments */
+	bool is_compat;     /* of the 32-bit architecture: another table */
+};
+
+static __always_inline struct system_call system_call(void)
 {
 	struct pt_regs *regs = user_regs();
+	struct system_call c = {0};
 
 #if defined(__TARGET_ARCH_x86)
-	long nr = regs->orig_ax;
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 
-	if (regs->cs == 0x23) /* a 32-bit program */
-		return nr == 178 || nr == 335 || nr == 424;
-	if (nr > 0)
-		nr &= ~0x40000000l; /* x32 */
-	return nr == 129 || nr == 297 || nr == 424 || nr == 524 || nr == 536;
+	c.nr = regs->orig_ax;
+	/* TS_COMPAT. The code segment does not tell: 64-bit programs can enter by int $0x80. */
+	c.is_compat = task->thread_info.status & 2;
+	c.second = c.is_compat ? regs->cx : regs->si;
+	c.third = regs->dx;
+	if (!c.is_compat && c.nr > 0)
+		c.nr &= ~0x40000000l; /* x32 */
 #else
-	int nr = regs->syscallno;
-
-	if (regs->pstate & 0x10) /* a 32-bit program */
-		return nr == 178 || nr == 363 || nr == 424;
-	return nr == 138 || nr == 240 || nr == 424;
+	c.nr = regs->syscallno;
+	c.is_compat = regs->pstate & 0x10;
+	c.second = regs->regs[1];
+	c.third = regs->regs[2];
 #endif
+	return c;
+}
+
+/* The current task is inside a call that lets it choose si_code, for this signal: rt_sigqueueinfo, rt_tgsigqueueinfo or
+ * pidfd_send_signal. Another signal's frame that fails to be set up in such a call is not forged. */
+static __always_inline bool in_sigqueue_call(int sig)
+{
+	struct system_call c = system_call();
+	bool queue, tgqueue;
+
+#if defined(__TARGET_ARCH_x86)
+	queue = c.is_compat ? c.nr == 178 : c.nr == 129 || c.nr == 524;
+	tgqueue = c.is_compat ? c.nr == 335 : c.nr == 297 || c.nr == 536;
+#else
+	queue = c.is_compat ? c.nr == 178 : c.nr == 138;
+	tgqueue = c.is_compat ? c.nr == 363 : c.nr == 240;
+#endif
+	if (queue || c.nr == 424)
+		return (int)c.second == sig;
+	return tgqueue && (int)c.third == sig;
 }
 
 struct fault_code {

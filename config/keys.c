@@ -446,13 +446,6 @@ static void print_size(uint64_t bytes, struct strbuf *out)
 	print_number(bytes, units, out);
 }
 
-/* Characters that steer a terminal, end a line for YAML, or are not to be seen. */
-static bool is_hidden(uint32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-	       (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffd) || (c & 0xfffe) == 0xfffe;
-}
-
 static void print_escape(uint32_t c, struct strbuf *out)
 {
 	if (c < 0x80)
@@ -469,7 +462,7 @@ void print_safe(const char *text, struct strbuf *out)
 		uint32_t c;
 
 		utf8_next(text, left, &n, &c);
-		if (is_hidden(c))
+		if (utf8_is_harmful(c) || c == 0xfffd)
 			print_escape(c, out);
 		else
 			strbuf_add(out, text, n);
@@ -491,7 +484,7 @@ void print_quoted(const char *text, bool cut, struct strbuf *out)
 		}
 		if (c == '"' || c == '\\')
 			strbuf_addc(out, '\\');
-		if (is_hidden(c))
+		if (utf8_is_harmful(c) || c == 0xfffd)
 			print_escape(c, out);
 		else
 			strbuf_add(out, text, n);

@@ -89,7 +89,8 @@ static void open_control(struct announce *a, const struct config *config)
 				  : -ENOMEM;
 	if (r == -EADDRINUSE)
 		log_warning_errno(r,
-				  "control.socket: another program listens at %s, ignoring: faultctl reaches that one",
+				  "control.socket: %s is taken (another program listens there, or it is no socket), "
+				  "ignoring: faultctl cannot reach this daemon",
 				  config->control.socket);
 	else if (r < 0)
 		log_warning_errno(

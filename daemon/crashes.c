@@ -109,6 +109,7 @@ static void on_exited(const struct crash_exit_event *event, void *userdata)
 		if (crash->pid != event->head.tgid || crash->tid != event->head.tid)
 			continue;
 		crash->core = event->core_written ? CRASH_CORE_WRITTEN : CRASH_CORE_NONE;
+		crash_set_frames(crash, event);
 		publish(c, i);
 		return;
 	}

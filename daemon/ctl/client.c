@@ -128,7 +128,7 @@ static void tell_refused(const char *text)
 {
 	fputs("faultctl: the daemon refused: ", stderr);
 	for (; *text; text++)
-		fputc((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text, stderr);
+		fputc((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e ? '?' : *text, stderr);
 	fputc('\n', stderr);
 }
 

@@ -10,6 +10,7 @@
 #define CTL_SOCKET_DEFAULT "/run/faultd/control.sock"
 
 int ctl_crashes(int argc, char **argv);
+int ctl_decode(int argc, char **argv);
 int ctl_selftest(int argc, char **argv);
 int ctl_trace(int argc, char **argv);
 

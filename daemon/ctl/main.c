@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/cleanup.h"
 #include "daemon/ctl/ctl.h"
@@ -12,6 +14,7 @@ static const struct verb {
 	const char *help;
 } verbs[] = {
     {"crashes", ctl_crashes, "fatal bad accesses that the daemon remembers"},
+    {"decode", ctl_decode, "what a raw fault code says"},
     {"selftest", ctl_selftest, "make every kind of bad access and check that the daemon counts it"},
     {"trace", ctl_trace, "page faults and bad accesses as they happen"},
 };
@@ -26,6 +29,11 @@ static void print_help(FILE *to)
 
 int main(int argc, char **argv)
 {
+	/* Else the next descriptor would take its place. */
+	if (fcntl(STDOUT_FILENO, F_GETFD) < 0) {
+		fprintf(stderr, "faultctl: standard output is closed\n");
+		return FAULTD_FAILED;
+	}
 	if (argc < 2) {
 		print_help(stderr);
 		return FAULTD_USAGE;

@@ -305,6 +305,10 @@ static int run_session(struct session *s)
 	}
 	s->report = (struct selftest_report){.to = stdout, .json = s->json, .with_daemon = s->socket != NULL};
 	r = prepare_and_run(s);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "faultctl: the results cannot be written: %s\n", strerror(errno));
+		r = FAULTD_FAILED;
+	}
 	interrupted = s->runner.interrupted;
 	selftest_runner_done(&s->runner);
 	if (interrupted) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/ctl/selftest_place.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -109,6 +110,22 @@ static int try_entering(const struct selftest_cgroup *cgroup)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD;
 }
 
+/* What self-tests left behind that were killed. */
+static void sweep(const struct selftest_place *place)
+{
+	DIR *dir = opendir(place->dir);
+	struct dirent *entry;
+	long pid;
+
+	while (dir && (entry = readdir(dir))) {
+		if (sscanf(entry->d_name, "faultd-selftest-%ld-", &pid) == 1 && pid > 0 && kill((pid_t)pid, 0) < 0 &&
+		    errno == ESRCH)
+			(void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 static bool try_place(struct selftest_place *place)
 {
 	struct selftest_cgroup cgroup = {.procs = -EBADF};
@@ -116,6 +133,8 @@ static bool try_place(struct selftest_place *place)
 
 	if (r == 0)
 		r = try_entering(&cgroup);
+	if (r == 0)
+		sweep(place);
 	if (r < 0)
 		strbuf_addf(&place->reason, "%s%s: %s", place->reason.len ? "; " : "", place->dir, strerror(-r));
 	(void)selftest_cgroup_remove(&cgroup);

@@ -330,8 +330,6 @@ static int open_all(struct tracer *t)
 	struct trace_reason reason;
 	int r;
 
-	if (fcntl(STDOUT_FILENO, F_GETFD) < 0) /* else the next descriptor would take its place */
-		return complain(FAULTD_FAILED, "standard output is closed");
 	if (!in_host_namespace())
 		return complain(FAULTD_NO_SUPPORT,
 				"processes are seen as the host numbers them: run this in the host's pid "
@@ -401,9 +399,9 @@ static void on_record(const struct trace_record *r, void *userdata)
 	if (t->cgroups)
 		cgroup = trace_cgroups_name(t->cgroups, r->cgroup_id, now_ns);
 	if (t->options->json)
-		trace_line_json(&t->out, trace_arch_here(), r, &place, cgroup);
+		trace_line_json(&t->out, fault_arch_here(), r, &place, cgroup);
 	else
-		trace_line_text(&t->out, trace_arch_here(), r, &place, cgroup);
+		trace_line_text(&t->out, fault_arch_here(), r, &place, cgroup);
 	t->shown++;
 }
 

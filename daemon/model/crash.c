@@ -84,7 +84,7 @@ static void put_hex(char *out, const uint8_t *bytes, size_t n)
 	*out = '\0';
 }
 
-static struct crash_frame decode_frame(const struct crash_event *e, const struct crash_event_frame *from)
+static struct crash_frame decode_frame(const struct crash_event_frame *from, uint64_t code_begin, uint64_t code_end)
 {
 	struct crash_frame frame = {.in = CRASH_IN_NOTHING};
 	size_t n = build_id_bytes(from->build_id);
@@ -93,18 +93,19 @@ static struct crash_frame decode_frame(const struct crash_event *e, const struct
 		frame.in = CRASH_IN_BUILD_ID;
 		put_hex(frame.build_id, from->build_id, n);
 		frame.offset = from->offset;
-	} else if (from->kind == CRASH_FRAME_NONE && from->offset >= e->code_begin && from->offset < e->code_end) {
+	} else if (from->kind == CRASH_FRAME_NONE && from->offset >= code_begin && from->offset < code_end) {
 		frame.in = CRASH_IN_PROGRAM;
-		frame.offset = from->offset - e->code_begin;
+		frame.offset = from->offset - code_begin;
 	}
 	return frame;
 }
 
-static void decode_frames(struct crash *c, const struct crash_event *e)
+static void decode_frames(struct crash *c, const struct crash_event_frame *frames, size_t n, uint64_t code_begin,
+			  uint64_t code_end)
 {
-	c->n_frames = e->n_frames < CRASH_FRAMES ? e->n_frames : CRASH_FRAMES;
+	c->n_frames = n < CRASH_FRAMES ? n : CRASH_FRAMES;
 	for (size_t i = 0; i < c->n_frames; i++)
-		c->frames[i] = decode_frame(e, &e->frames[i]);
+		c->frames[i] = decode_frame(&frames[i], code_begin, code_end);
 }
 
 /* ---- fingerprint ---- */
@@ -209,10 +210,18 @@ int crash_new(const struct crash_event *event, enum crash_arch arch, uint64_t ti
 	decode_access(c, event, arch);
 	/* Without an error code: a jump to where no instruction can be fetched fails at its own address. */
 	c->where = crash_where(event, arch, c->has_error_code ? c->access == FAULT_EXEC : event->address == event->ip);
-	decode_frames(c, event);
+	decode_frames(c, event->frames, event->n_frames, event->code_begin, event->code_end);
 	c->fingerprint = make_fingerprint(c);
 	*ret = take_ptr(c);
 	return 0;
+}
+
+void crash_set_frames(struct crash *c, const struct crash_exit_event *event)
+{
+	if (event->n_frames == 0)
+		return;
+	decode_frames(c, event->frames, event->n_frames, event->code_begin, event->code_end);
+	c->fingerprint = make_fingerprint(c);
 }
 
 struct crash *crash_free(struct crash *c)

@@ -79,6 +79,8 @@ struct crash {
  * always. Pure but for memory; whatever is in the record gives a valid crash. -ENOMEM. */
 int crash_new(const struct crash_event *event, enum crash_arch arch, uint64_t time_unix_ns, struct identity *identity,
 	      struct crash **ret);
+/* The frames that were read when the process ended, where they could not be when it crashed; makes the fingerprint anew. */
+void crash_set_frames(struct crash *c, const struct crash_exit_event *event);
 struct crash *crash_free(struct crash *c);
 
 /* ---- history ---- */

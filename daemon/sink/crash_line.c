@@ -14,13 +14,6 @@
 
 /* ---- text from outside ---- */
 
-/* Characters that steer a terminal or turn the direction of what is around them; a program names itself as it likes. */
-static bool is_unsafe(uint32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x061c || c == 0x200e || c == 0x200f ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-}
-
 /* Valid UTF-8 in any case; characters that are special go through `put`. */
 static void put_filtered(struct strbuf *out, const char *text, bool (*is_special)(uint32_t),
 			 void (*put)(struct strbuf *, uint32_t))
@@ -47,12 +40,12 @@ static void put_escape(struct strbuf *out, uint32_t c)
 
 static void put_shown(struct strbuf *out, const char *text)
 {
-	put_filtered(out, text, is_unsafe, put_escape);
+	put_filtered(out, text, utf8_is_harmful, put_escape);
 }
 
 static bool is_unsafe_in_json(uint32_t c)
 {
-	return is_unsafe(c) || c == '"' || c == '\\';
+	return utf8_is_harmful(c) || c == '"' || c == '\\';
 }
 
 static void put_json_escape(struct strbuf *out, uint32_t c)

@@ -99,25 +99,6 @@ static void put_major_faults(const struct page *p)
 	}
 }
 
-static void put_rates(const struct page *p)
-{
-	const struct aggregate *a = p->snapshot->aggregate;
-	size_t n = aggregate_windows(a);
-	struct tail tails[WINDOWS_MAX];
-
-	for (size_t w = 0; w < n && w < WINDOWS_MAX; w++)
-		page_set_window_tail(&tails[w], aggregate_window_ns(a, w));
-	page_head(p, &fault_rate);
-	for (const struct series *s = p->series; s < p->series + p->n_series; s++) {
-		for (size_t w = 0; w < n && w < WINDOWS_MAX; w++) {
-			page_cgroup(p, &fault_rate, NULL, s);
-			strbuf_add(p->out, tails[w].text, tails[w].len);
-			page_rate(p->out, aggregate_rate(a, s->at, w));
-			strbuf_addc(p->out, '\n');
-		}
-	}
-}
-
 static void put_cgroup_info(const struct page *p)
 {
 	page_head(p, &cgroup_info);
@@ -304,7 +285,7 @@ void exposition_render(const struct snapshot *s, enum exposition_format format, 
 	}
 	put_page_faults(&p);
 	put_major_faults(&p);
-	put_rates(&p);
+	page_rates(&p, &fault_rate, NULL, aggregate_rate);
 	page_bad_accesses(&p);
 	put_cgroup_info(&p);
 	put_probe_info(&p);

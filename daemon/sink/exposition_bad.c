@@ -44,23 +44,14 @@ static void put_counts(const struct page *p)
 		}
 }
 
-static void put_rates(const struct page *p)
+static bool has_bad(const struct series *s)
 {
-	const struct aggregate *a = p->snapshot->aggregate;
-	size_t n = aggregate_windows(a);
-	struct tail tails[WINDOWS_MAX];
+	return s->entry->bad;
+}
 
-	for (size_t w = 0; w < n && w < WINDOWS_MAX; w++)
-		page_set_window_tail(&tails[w], aggregate_window_ns(a, w));
-	page_head(p, &bad_rate);
-	for (const struct series *s = p->series; s < p->series + p->n_series; s++)
-		for (size_t w = 0; s->entry->bad && w < n && w < WINDOWS_MAX; w++) {
-			page_cgroup(p, &bad_rate, NULL, s);
-			strbuf_add(p->out, tails[w].text, tails[w].len);
-			page_rate(p->out, aggregate_bad_rate(a, s->at, BAD_HANDLED, w) +
-					      aggregate_bad_rate(a, s->at, BAD_FATAL, w));
-			strbuf_addc(p->out, '\n');
-		}
+static double rate_of_all(const struct aggregate *a, size_t at, size_t w)
+{
+	return aggregate_bad_rate(a, at, BAD_HANDLED, w) + aggregate_bad_rate(a, at, BAD_FATAL, w);
 }
 
 static void put_bucket(const struct page *p, const struct series *s, uint32_t bucket, uint64_t below)
@@ -105,6 +96,6 @@ void page_bad_accesses(const struct page *p)
 	if (!p->snapshot->bad_signals)
 		return;
 	put_counts(p);
-	put_rates(p);
+	page_rates(p, &bad_rate, has_bad, rate_of_all);
 	put_latencies(p);
 }

@@ -126,9 +126,28 @@ void page_set_tail(struct tail *t, int written)
 	t->len = written > 0 && (size_t)written < sizeof(t->text) ? (size_t)written : 0;
 }
 
-void page_set_window_tail(struct tail *t, uint64_t length_ns)
+static void set_window_tail(struct tail *t, uint64_t length_ns)
 {
 	char length[DURATION_TEXT_BYTES];
 
 	page_set_tail(t, snprintf(t->text, sizeof(t->text), "\",window=\"%s\"} ", duration_text(length_ns, length)));
+}
+
+void page_rates(const struct page *p, const struct family *f, bool (*shown)(const struct series *s),
+		double (*rate)(const struct aggregate *a, size_t at, size_t w))
+{
+	const struct aggregate *a = p->snapshot->aggregate;
+	size_t n = aggregate_windows(a);
+	struct tail tails[WINDOWS_MAX];
+
+	for (size_t w = 0; w < n && w < WINDOWS_MAX; w++)
+		set_window_tail(&tails[w], aggregate_window_ns(a, w));
+	page_head(p, f);
+	for (const struct series *s = p->series; s < p->series + p->n_series; s++)
+		for (size_t w = 0; (!shown || shown(s)) && w < n && w < WINDOWS_MAX; w++) {
+			page_cgroup(p, f, NULL, s);
+			strbuf_add(p->out, tails[w].text, tails[w].len);
+			page_rate(p->out, rate(a, s->at, w));
+			strbuf_addc(p->out, '\n');
+		}
 }

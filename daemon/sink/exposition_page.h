@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,7 +63,9 @@ struct tail {
 };
 
 void page_set_tail(struct tail *t, int written);
-void page_set_window_tail(struct tail *t, uint64_t length_ns);
+/* A family of rates, one per window of each series that `shown` (NULL: all) says yes to. */
+void page_rates(const struct page *p, const struct family *f, bool (*shown)(const struct series *s),
+		double (*rate)(const struct aggregate *a, size_t at, size_t w));
 
 /* ---- the families of bad accesses, exposition_bad.c ---- */
 

@@ -138,6 +138,10 @@ def programs(processes, rounds):
     share = statistics.median(added["signal", "faultd"]) / statistics.median(base["signal"]) * 100
     table.add(WORKS["signal"], spread(base["signal"], 0), "", spread(added["signal", "faultd"]), f"+{share:.1f} %")
     report = "### The BPF programs\n\n" + str(table)
+    table = Table("work", "with bad_access.latency, + ns")
+    for work, text in WORKS.items():
+        table.add(text, spread(added[work, "latency"]))
+    report += "\n" + str(table)
     report += f"\n{processes} processes, {rounds} rounds each; per round and variant the median of 21 batches of 250 faults.\n"
     if ratios["read"]:
         report += f"Ratio over reads: {wanted(ratios['read'][0], 1.3, 'x the empty program')}.\n"

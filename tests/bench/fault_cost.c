@@ -2,7 +2,7 @@
 /*
  * What a page fault costs, and what a probe adds to it. bench.py calls this and makes sense of the numbers.
  *
- *   compare ROUNDS PAGES  each round, in random order: no probe, an empty program, faultd's programs; prints
+ *   compare ROUNDS PAGES  each round, in random order: no probe, an empty program, faultd's programs, those with times; prints
  *                         "WORK VARIANT ROUND NS_PER_FAULT" for each. One process, one CPU.
  *   touch BATCHES PAGES   prints "WORK NS_PER_FAULT" for each work, the median of the batches, with whatever is attached.
  *   seed RUNS PAGES       maps and writes PAGES pages; prints the milliseconds of each run.
@@ -140,13 +140,13 @@ static double quantile_of_batches(enum work work, char *p, size_t pages, int bat
 
 /* ---- probes ---- */
 
-enum variant { NOTHING, EMPTY, FAULTD, VARIANTS };
-static const char *const variant_names[VARIANTS] = {"none", "empty", "faultd"};
+enum variant { NOTHING, EMPTY, FAULTD, LATENCY, VARIANTS };
+static const char *const variant_names[VARIANTS] = {"none", "empty", "faultd", "latency"};
 
 static struct empty_bpf *empty;
-static struct probe *probe;
+static struct probe *probe, *with_latency;
 
-static void open_probes(void)
+static struct probe *open_probe(bool latency)
 {
 	struct probe_options options = {
 	    .backend = PROBE_TRACEPOINT,
@@ -155,24 +155,33 @@ static void open_probes(void)
 	    .bad_signals = 1u << BAD_SEGV | 1u << BAD_BUS | 1u << BAD_ILL | 1u << BAD_FPE,
 	};
 	struct probe_reason reason;
+	struct probe *opened;
 
-	empty = empty_bpf__open_and_load();
-	if (!empty)
-		fail("the empty program does not load");
-	errno = -probe_new(&options, &probe, &reason);
+	options.bad_latency = latency;
+	errno = -probe_new(&options, &opened, &reason);
 	if (errno) {
 		fprintf(stderr, "fault_cost: faultd's programs: %s\n", reason.text);
 		exit(1);
 	}
-	probe_detach(probe);
+	probe_detach(opened);
+	return opened;
+}
+
+static void open_probes(void)
+{
+	empty = empty_bpf__open_and_load();
+	if (!empty)
+		fail("the empty program does not load");
+	probe = open_probe(false);
+	with_latency = open_probe(true);
 }
 
 /* Attaching patches the kernel's text and waits for RCU, which leaves caches cold; so nothing is attached in the same
  * way. */
 static void attach(enum variant v)
 {
-	if (v == FAULTD)
-		errno = -probe_attach(probe);
+	if (v == FAULTD || v == LATENCY)
+		errno = -probe_attach(v == FAULTD ? probe : with_latency);
 	else
 		errno = -empty_bpf__attach(empty);
 	if (errno)
@@ -185,8 +194,8 @@ static void detach(enum variant v)
 {
 	if (v == EMPTY)
 		empty_bpf__detach(empty);
-	else if (v == FAULTD)
-		probe_detach(probe);
+	else if (v == FAULTD || v == LATENCY)
+		probe_detach(v == FAULTD ? probe : with_latency);
 }
 
 static void shuffle(enum variant *order)
@@ -210,7 +219,7 @@ static void add_growth(uint64_t id, const struct growth *growth, void *userdata)
 
 static int do_compare(long rounds, long pages)
 {
-	enum variant order[VARIANTS] = {NOTHING, EMPTY, FAULTD};
+	enum variant order[VARIANTS] = {NOTHING, EMPTY, FAULTD, LATENCY};
 	uint64_t counted = 0, expected = (uint64_t)(rounds * pages * WORKS * COMPARE_BATCHES);
 	char *p = map_pages(pages);
 
@@ -234,6 +243,7 @@ static int do_compare(long rounds, long pages)
 		return 1;
 	}
 	probe_free(probe);
+	probe_free(with_latency);
 	empty_bpf__destroy(empty);
 	return 0;
 }

@@ -11,6 +11,7 @@ ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 CLASSES = "faultd_page_faults_total"
 MAJOR = "faultd_major_page_faults_total"
 RATE = "faultd_page_fault_rate"
+BAD = "faultd_bad_accesses_total"
 
 
 def samples(text):
@@ -60,6 +61,7 @@ class Scrape:
     when: float  # monotonic
     groups: dict = dataclasses.field(default_factory=dict)
     probes: dict = dataclasses.field(default_factory=dict)  # probe: backend
+    bad: dict = dataclasses.field(default_factory=dict)  # (cgroup, outcome): bad accesses
     others: dict = dataclasses.field(default_factory=dict)  # (name, label value or ""): value
 
     def other(self, name):
@@ -78,6 +80,9 @@ def parse(text, when):
                 group.major = int(value)
             else:
                 group.rates[labels.get("window", "")] = value
+        elif name == BAD:
+            key = labels.get("cgroup", ""), labels.get("outcome", "")
+            scrape.bad[key] = scrape.bad.get(key, 0) + int(value)
         elif name == "faultd_probe_info":
             scrape.probes[labels.get("probe", "")] = labels.get("backend", "")
         elif "cgroup" not in labels:

@@ -135,6 +135,17 @@ def busiest(state):
     return sorted(names, key=lambda n: (n == OTHER, -state.now.groups[n].rate, -state.now.groups[n].total(), n))
 
 
+def bad_accesses(scrape):
+    """How many there were, and who had the most that were fatal."""
+
+    def total(outcome):
+        return sum(n for (_, o), n in scrape.bad.items() if o == outcome)
+
+    line = f"bad accesses: {count(total('handled'))} handled, {count(total('fatal'))} fatal"
+    worst = max((key for key in scrape.bad if key[1] == "fatal"), key=scrape.bad.get, default=None)
+    return line + (f"; most in {printable(worst[0])}" if worst else "")
+
+
 def head(state):
     now = state.now
     groups = now.groups.values()
@@ -146,6 +157,7 @@ def head(state):
         f"faultd {state.uptime:.0f} s{probes}; drops: {now.other('faultd_drops_total'):.0f}",
         f"{plural(len(groups), 'cgroup')}, {plural(sum(g.total() for g in groups), 'fault')}; "
         f"per second: {', '.join(f'{w} {rate(r)}' for w, r in rates)}",
+        bad_accesses(now),
     ]
 
 

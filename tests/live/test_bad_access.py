@@ -2,13 +2,16 @@
 """Bad accesses: each kind is counted where it belongs, by signal, code and outcome, once. The right values are the kernel's:
 its documentation, the siginfo that a handler sees, the status that a parent sees, and perf's count of signal_deliver."""
 
+import json
 import os
+import re
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
-from harness import Daemon, PerfStat, need_bpf, need_built, need_perf, wait_until
+from harness import Daemon, PerfStat, need_bpf, need_built, need_perf, need_program, wait_until
 
 FATAL, HANDLED = "fatal", "handled"
 
@@ -114,6 +117,15 @@ TABLE = [
     ("traced_and_ignored", (), 0, {}),
     ("survive_and_die", (), signal.SIGSEGV, {**segv("maperr", HANDLED, 3), **segv("accerr", FATAL)}),
     ("raise_above", (), signal.SIGSEGV, segv("maperr", FATAL)),
+    ("exec_then_raise", (), signal.SIGSEGV, {**segv("maperr", HANDLED), **segv("sent", FATAL)}),
+    ("lazy", (), signal.SIGSEGV, {**segv("accerr", HANDLED, 10), **segv("accerr", FATAL)}),
+    ("reported_thread", (), signal.SIGSEGV, segv("maperr", FATAL)),
+    ("taken_by_wait", (), signal.SIGSEGV, segv("maperr", FATAL)),
+    ("flushed", (), signal.SIGSEGV, segv("maperr", FATAL)),
+    ("exit_signal", (), signal.SIGSEGV, segv("sent", FATAL)),
+    ("forge_by_gate", (), signal.SIGSEGV, segv("sent", FATAL)),
+    ("no_stack_in_call", (), signal.SIGSEGV, {**segv("maperr", HANDLED), **segv("kernel", FATAL)}),
+    ("by_timer", (), signal.SIGSEGV, segv("sent", FATAL)),
     ("two_threads", (), signal.SIGSEGV, segv("maperr", FATAL)),
     ("bad_pointer", (100,), 0, {}),
 ]
@@ -134,6 +146,32 @@ def test_threads_that_fault_together_are_one_crash(counting, cgroup):
     for _ in range(60):
         assert Victim(cgroup, "two_threads").wait()[1] == -signal.SIGSEGV
     assert bad(counting.metrics(), cgroup) == segv("maperr", FATAL, 60)
+
+
+def test_a_crash_that_the_process_outlives_by_exec_is_none(cgroup):
+    """A thread crashes while the other is becoming another program: now and then only the thread dies, and what ends the new
+    program counts as its own. The parent knows how each ended."""
+    with Daemon({"interval": "10s", "windows": ["10s"]}) as daemon:
+        victim = Victim(cgroup, "crash_against_exec", 3000)
+        crashed, divided = (int(line.split()[-1]) for line in victim.process.communicate(timeout=120)[0].decode().split("\n")[:2])
+        assert crashed + divided == 3000 and crashed > 0 and divided > 0
+        assert bad(daemon.metrics(), cgroup) == {**segv("maperr", FATAL, crashed), ("SIGFPE", "intdiv", FATAL): divided}
+
+
+def test_records_tell_no_more_than_is_known(cgroup):
+    """No sender of a timer's signal, which comes while anybody may be running; no access of an older fault; the name of a program
+    that has no place."""
+    with Daemon({**only(cgroup), "bad_access": {"addresses": "local"}}) as daemon:
+        Victim(cgroup, "by_timer").wait()
+        Victim(cgroup, "no_stack_in_call").wait()
+        script = 'import os, sys; f = os.memfd_create("nowhere"); os.write(f, open(sys.argv[1], "rb").read()); os.execve(f, ["v", "raise"], {})'
+        cgroup.popen([sys.executable, "-c", script, need_built("victim")]).wait()
+        told = wait_until(lambda: len(crashes_of(daemon)) == 3 and crashes_of(daemon), what="three crashes")
+    timer, kernel, nowhere = told
+    assert timer["code"] == "sent" and "sender_pid" not in timer
+    assert kernel["code"] == "kernel" and not {"access", "kind", "error_code", "address"} & set(kernel)
+    assert kernel["address_class"] == "none"
+    assert nowhere["exe"] == "/memfd:nowhere" and nowhere["sender_pid"] == nowhere["pid"]
 
 
 def test_no_page_fault_beside_an_address_that_is_none(counting, cgroup):
@@ -220,6 +258,28 @@ def test_records_that_the_daemon_cannot_read_in_time_are_lost_and_counted(cgroup
         m = daemon.metrics()
         assert bad(m, cgroup) == segv("maperr", FATAL, 500)
         assert m.value("faultd_crash_records_total", result="ring_full") > 0
+
+
+def crashes_of(daemon):
+    argv = [need_built("faultctl"), "crashes", "--socket", daemon.control_socket, "--json"]
+    return [json.loads(line) for line in subprocess.run(argv, capture_output=True, check=True).stdout.splitlines()]
+
+
+def test_two_daemons_both_know_the_file_of_a_crash(cgroup):
+    """At the delivery the kernel lets only one program look at the mappings; the other looks when the process ends."""
+    need_program("readelf", "binutils")
+    notes = subprocess.run(["readelf", "-n", need_built("victim")], capture_output=True, text=True).stdout
+    build_id = re.search(r"Build ID: (\w+)", notes)
+    if not build_id:
+        pytest.skip("programs have no build id here")
+    with Daemon(only(cgroup)) as one, Daemon(only(cgroup)) as other:
+        for _ in range(3):
+            Victim(cgroup, "null_write").wait()
+        for daemon in (one, other):
+            wait_until(lambda: len(crashes_of(daemon)) == 3, what="three crashes")  # noqa: B023
+        told = [crashes_of(daemon) for daemon in (one, other)]
+    assert [c["frames"][0]["build_id"] for c in told[0] + told[1]] == [build_id[1]] * 6
+    assert len({c["fingerprint"] for c in told[0] + told[1]}) == 1
 
 
 def test_signals_that_are_not_asked_for_are_not_counted(cgroup):

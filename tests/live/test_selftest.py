@@ -401,3 +401,28 @@ def test_every_case_against_the_daemon(folder):
     assert not [row for row in rows.values() if row["result"] == "skipped" and "the daemon" in row["text"]]
     # The same by another way out of the daemon, whose totals keep what cgroups counted that are gone.
     assert exposition.sum("faultd_bad_accesses_total", code="pkuerr") == 2 * (rows["protection-key"]["result"] == "pass")
+
+
+def test_what_a_killed_self_test_left_is_swept(folder):
+    """Its cgroup stays behind; the next one that can use the place removes it."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left = os.path.join(v2_mount(), f"faultd-selftest-{gone.pid}-null-read")
+    os.mkdir(left)
+    try:
+        with Answers(folder, lambda cgroup, before: "ok\ncounted\n" + SIGNALS + (NULL_READ if before else "")) as answers:
+            faultctl("--socket", answers.path, "--case", "null-read")
+        assert not os.path.exists(left)
+    finally:
+        with contextlib.suppress(OSError):
+            os.rmdir(left)
+
+
+def test_results_that_cannot_be_written_are_a_failure(folder):
+    with Answers(folder, lambda cgroup, before: "ok\ncounted\n" + SIGNALS + (NULL_READ if before else "")) as answers:
+        argv = [need_built("faultctl"), "selftest", "--socket", answers.path, "--case", "null-read"]
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert done.returncode != 0 and "cannot be written" in done.stderr
+        done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *argv], stderr=subprocess.PIPE, text=True)
+        assert done.returncode != 0 and "standard output is closed" in done.stderr

@@ -27,6 +27,7 @@ static sigjmp_buf back;
 /* What the compiler must not see through. */
 static char *volatile near_null = (char *)8;
 static volatile int endless = 1;
+static pthread_barrier_t both;
 
 static void skip(const char *reason)
 {
@@ -277,8 +278,6 @@ static void overflow_handled(void)
 	printf("handled %ld\n", handled);
 }
 
-static pthread_barrier_t both;
-
 static void *fault_together(void *unused)
 {
 	pthread_barrier_wait(&both);
@@ -404,6 +403,189 @@ static void raise_above(void)
 	null_write();
 }
 
+/* ---- what looks like something else ---- */
+
+/* The new program has nothing to do with what the old one survived. */
+static void exec_then_raise(void)
+{
+	n = 1;
+	survive(null_write);
+	execl("/proc/self/exe", "victim", "raise", (char *)NULL);
+	exit(3);
+}
+
+static char *lazy_pages;
+
+static void provide_page(int signo, siginfo_t *info, void *context)
+{
+	char *at = (char *)((uintptr_t)info->si_addr & ~(uintptr_t)(page - 1));
+
+	handled++;
+	mprotect(at, page, PROT_READ | PROT_WRITE);
+}
+
+/* Page after page is provided when it is touched, all by one instruction; then nobody provides the next. */
+static void lazy(void)
+{
+	lazy_pages = mmap(NULL, 20 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	handle(SIGSEGV, provide_page, 0);
+	for (volatile int i = 0; i < 20; i++) {
+		if (i == 10)
+			signal(SIGSEGV, SIG_DFL);
+		write_to(lazy_pages + i * page);
+	}
+}
+
+static void kill_process_again(int signo, siginfo_t *info, void *context)
+{
+	signal(signo, SIG_DFL);
+	kill(getpid(), signo);
+}
+
+static void *null_write_in_thread(void *unused)
+{
+	null_write();
+	return NULL;
+}
+
+/* A crash reporter that sends the signal to the process, while the fault is a thread's. */
+static void reported_thread(void)
+{
+	pthread_t thread;
+
+	handle(SIGSEGV, kill_process_again, 0);
+	pthread_create(&thread, NULL, null_write_in_thread, NULL);
+	pthread_join(thread, NULL);
+}
+
+static sigset_t only_segv(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	sigprocmask(how, &set, NULL);
+	return set;
+}
+
+/* It was sent and never delivered: what comes next is a fault. */
+static void taken_by_wait(void)
+{
+	sigset_t set = only_segv(SIG_BLOCK);
+
+	raise(SIGSEGV);
+	if (sigwaitinfo(&set, NULL) != SIGSEGV)
+		exit(3);
+	only_segv(SIG_UNBLOCK);
+	null_write();
+}
+
+static void flushed(void)
+{
+	only_segv(SIG_BLOCK);
+	raise(SIGSEGV);
+	signal(SIGSEGV, SIG_IGN);
+	only_segv(SIG_UNBLOCK);
+	signal(SIGSEGV, SIG_DFL);
+	null_write();
+}
+
+/* A child whose end is told by SIGSEGV: with a code of SIGCHLD, which is SEGV_MAPERR's number. */
+static void exit_signal(void)
+{
+	if (syscall(SYS_clone, SIGSEGV, NULL, NULL, NULL, NULL) == 0)
+		_exit(0);
+	pause();
+}
+
+/* From a 64-bit program through the gate of 32-bit ones, where calls have other numbers. */
+static void forge_by_gate(void)
+{
+#if defined(__x86_64__)
+	int *info =
+	    mmap((void *)0x10000000, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	long result;
+
+	info[0] = SIGSEGV;
+	info[2] = SEGV_MAPERR;
+	__asm__ volatile("int $0x80"
+			 : "=a"(result)
+			 : "a"(178l), "b"((long)getpid()), "c"((long)SIGSEGV), "d"(info)
+			 : "memory");
+	skip("this kernel has no calls of 32-bit programs");
+#else
+	skip("not of this architecture");
+#endif
+}
+
+/* In a call that lets a process choose si_code, but for another signal, whose handler finds no stack. */
+static void no_stack_in_call(void)
+{
+#if defined(__x86_64__)
+	static siginfo_t info = {.si_signo = SIGUSR1, .si_code = SI_QUEUE};
+	long self = getpid();
+
+	n = 1;
+	survive(null_write); /* leaves its error code behind */
+	fflush(stdout);
+	signal(SIGSEGV, SIG_DFL);
+	handle(SIGUSR1, do_nothing, 0);
+	__asm__ volatile("mov $4096, %%rsp\n\tsyscall"
+			 :
+			 : "a"(SYS_rt_sigqueueinfo), "D"(self), "S"(SIGUSR1), "d"(&info)
+			 : "memory");
+#else
+	skip("not tried on this architecture");
+#endif
+}
+
+/* Sent in an interrupt, while anybody may be running. */
+static void by_timer(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGSEGV};
+	struct itimerspec soon = {.it_value.tv_nsec = 50000000};
+	timer_t timer;
+
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &soon, NULL))
+		exit(3);
+	pause();
+}
+
+static void *null_write_when_told(void *delay)
+{
+	pthread_barrier_wait(&both);
+	for (volatile long i = 0; i < *(long *)delay; i++)
+		;
+	null_write();
+	return NULL;
+}
+
+/* n children, of each a thread crashes while the other becomes another program, which divides by zero. Prints how many ended by
+ * each. */
+static void crash_against_exec(void)
+{
+	long crashed = 0, divided = 0;
+
+	for (long i = 0; i < n; i++) {
+		long delays[] = {i * 37 % 4000, i * 53 % 2000};
+		pthread_t thread;
+		int status;
+
+		if (fork() == 0) {
+			pthread_barrier_init(&both, NULL, 2);
+			pthread_create(&thread, NULL, null_write_when_told, &delays[0]);
+			pthread_barrier_wait(&both);
+			for (volatile long j = 0; j < delays[1]; j++)
+				;
+			execl("/proc/self/exe", "victim", "divide_by_zero", (char *)NULL);
+		}
+		wait(&status);
+		crashed += WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+		divided += WIFSIGNALED(status) && WTERMSIG(status) == SIGFPE;
+	}
+	printf("handled %ld\n%ld\n", crashed, divided);
+}
+
 /* n children that crash, at most m at a time. */
 static void crowd(void)
 {
@@ -448,6 +630,16 @@ int main(int argc, char **argv)
 	    {"traced_and_ignored", traced_and_ignored},
 	    {"blocked_init", blocked_init},
 	    {"raise_above", raise_above},
+	    {"exec_then_raise", exec_then_raise},
+	    {"lazy", lazy},
+	    {"reported_thread", reported_thread},
+	    {"taken_by_wait", taken_by_wait},
+	    {"flushed", flushed},
+	    {"exit_signal", exit_signal},
+	    {"forge_by_gate", forge_by_gate},
+	    {"no_stack_in_call", no_stack_in_call},
+	    {"by_timer", by_timer},
+	    {"crash_against_exec", crash_against_exec},
 	    {"abort", abort},
 	};
 	const char *name = argc > 1 ? argv[1] : "";

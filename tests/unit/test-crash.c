@@ -444,6 +444,32 @@ static struct crash_event four_frames(void)
 	return e;
 }
 
+static void frames_that_come_at_the_end_are_as_good(void **state)
+{
+	struct crash_event whole = four_frames(), bare = four_frames();
+	struct crash_exit_event none = {0}, end = {
+						.n_frames = whole.n_frames,
+						.code_begin = whole.code_begin,
+						.code_end = whole.code_end,
+					    };
+	auto_crash *c = NULL;
+
+	for (uint32_t i = 0; i < bare.n_frames; i++)
+		bare.frames[i] = (struct crash_event_frame){.kind = CRASH_FRAME_NONE, .offset = 0x7f0000001000 + i};
+	memcpy(end.frames, whole.frames, sizeof(end.frames));
+	c = crash_of(&bare);
+	assert_int_not_equal(c->fingerprint, fingerprint(&whole));
+	crash_set_frames(c, &none);
+	assert_int_equal(c->fingerprint, fingerprint(&bare));
+	assert_int_equal(c->n_frames, bare.n_frames);
+	crash_set_frames(c, &end);
+	assert_int_equal(c->fingerprint, fingerprint(&whole));
+	assert_string_not_equal(c->frames[0].build_id, "");
+	end.n_frames = UINT32_MAX;
+	crash_set_frames(c, &end);
+	assert_int_equal(c->n_frames, CRASH_FRAMES);
+}
+
 /* Changes `e` and checks whether the fingerprint changed with it. */
 #define CHANGE(e, change, changes)                                    \
 	do {                                                          \
@@ -701,6 +727,7 @@ int main(void)
 	    cmocka_unit_test(the_number_of_frames_is_bounded),
 	    cmocka_unit_test(a_fingerprint_survives_another_run),
 	    cmocka_unit_test(a_fingerprint_tells_places_apart),
+	    cmocka_unit_test(frames_that_come_at_the_end_are_as_good),
 	    cmocka_unit_test(the_first_frame_in_nothing_ends_a_fingerprint),
 	    cmocka_unit_test(leading_frames_in_nothing_are_skipped_but_counted),
 	    cmocka_unit_test(without_a_build_id_the_program_s_path_tells_it_apart),

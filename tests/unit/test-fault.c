@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -98,11 +99,88 @@ static void arm64_codes_decode_to_their_class(void **state)
 			     cases[i].mode == FAULT_USER ? "user" : "kernel", cases[i].access, cases[i].kind);
 }
 
-static void only_aborts_of_arm64_are_page_faults(void **state)
+static void only_aborts_of_arm64_have_a_status(void **state)
 {
 	for (uint64_t ec = 0; ec < 64; ec++)
 		assert_int_equal(fault_is_arm64_abort(ec << 26 | 0x2000047),
 				 ec == 0x20 || ec == 0x21 || ec == 0x24 || ec == 0x25);
+}
+
+/* A letter per fault status code, after fault_info[] of arch/arm64/mm/fault.c (6.12): m is do_translation_fault, a an
+ * access flag and p a permission fault, both do_page_fault; a dot is any other handler. */
+static const char fsc_handlers[] = "....mmmmaaaapppp" /* 00-0f */
+				   "................" /* 10-1f */
+				   "...........m...." /* 20-2f */
+				   "................";
+
+static void every_status_code_of_arm64_has_its_kind(void **state)
+{
+	static const struct {
+		uint64_t esr; /* with status code 0 */
+		uint32_t mode;
+		const char *access;
+	} aborts[] = {
+	    {0x82000000, FAULT_USER, "exec"},       {0x86000000, FAULT_KERNEL, "exec"},
+	    {0x92000000, FAULT_USER, "read"},       {0x96000000, FAULT_KERNEL, "read"},
+	    {0x92000040, FAULT_USER, "write"},      {0x96000040, FAULT_KERNEL, "write"},
+	    {0x92000140, FAULT_USER, "read"},       {0x96000140, FAULT_KERNEL, "read"},
+	    {0x82000040, FAULT_USER, "exec"},       {0x86000140, FAULT_KERNEL, "exec"},
+	    {0x10082000000, FAULT_USER, "exec"},    {0x10092000000, FAULT_USER, "write"},
+	    {0x10096000140, FAULT_KERNEL, "write"},
+	};
+
+	assert_int_equal(strlen(fsc_handlers), 64);
+	for (size_t i = 0; i < sizeof(aborts) / sizeof(aborts[0]); i++)
+		for (uint64_t fsc = 0; fsc < 64; fsc++) {
+			char handler = fsc_handlers[fsc];
+
+			assert_class(fault_class_arm64(aborts[i].mode, aborts[i].esr | fsc),
+				     aborts[i].mode == FAULT_USER ? "user" : "kernel", aborts[i].access,
+				     handler == 'm'   ? "missing"
+				     : handler == 'p' ? "protection"
+						      : "other");
+			assert_int_equal(fault_is_arm64_page_fault(aborts[i].esr | fsc), handler != '.');
+		}
+}
+
+/* do_mem_abort() is called for aborts alone, and the tracepoint of a future kernel may bring anything. */
+static void what_is_no_abort_is_no_page_fault(void **state)
+{
+	for (uint64_t ec = 0; ec < 64; ec++) {
+		if (ec == 0x20 || ec == 0x21 || ec == 0x24 || ec == 0x25)
+			continue;
+		for (uint64_t fsc = 0; fsc < 64; fsc++) {
+			uint64_t esr = ec << 26 | 0x10002000040 | fsc;
+
+			assert_int_equal(fault_is_arm64_page_fault(esr), 0);
+			assert_int_equal(fault_is_arm64_page_fault_at(0xcafe0000, esr), 0);
+			assert_class(fault_class_arm64(FAULT_USER, esr), "user", "read", "other");
+		}
+	}
+}
+
+/* do_translation_fault() lets only addresses of the user's half through to do_page_fault(); the other codes do not ask
+ * for the address. */
+static void translation_faults_in_the_kernels_half_are_no_page_faults(void **state)
+{
+	static const struct {
+		uint64_t far, esr;
+		uint32_t counts;
+	} cases[] = {
+	    {0xcafe0000, 0x92000047, 1},         {0x0000ffffffffffff, 0x92000004, 1},
+	    {0x0b00aaaac0de0000, 0x92000047, 1}, /* a tag in the byte above */
+	    {0xff7fffffffffffff, 0x92000047, 1}, {0xffff800080000000, 0x92000004, 0},
+	    {0xffff800080000000, 0x96000047, 0}, {0x00ff800080000000, 0x92000004, 0}, /* the kernel's half with a tag */
+	    {0xffff800080000000, 0x9200002b, 0}, {0xcafe0000, 0x9200002b, 1},
+	    {0xffff800080000000, 0x9200000d, 1},                                      /* permission */
+	    {0xffff800080000000, 0x9200000f, 1}, {0xffff800080000000, 0x92000008, 1}, /* access flag */
+	    {0xcafe0000, 0x92000010, 0},         {0xffff800080000000, 0x92000021, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (fault_is_arm64_page_fault_at(cases[i].far, cases[i].esr) != cases[i].counts)
+			fail_msg("0x%llx at 0x%llx", (unsigned long long)cases[i].esr,
+				 (unsigned long long)cases[i].far);
 }
 
 static void every_class_has_its_own_names(void **state)
@@ -141,7 +219,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(x86_codes_decode_to_their_class),
 	    cmocka_unit_test(arm64_codes_decode_to_their_class),
-	    cmocka_unit_test(only_aborts_of_arm64_are_page_faults),
+	    cmocka_unit_test(only_aborts_of_arm64_have_a_status),
+	    cmocka_unit_test(every_status_code_of_arm64_has_its_kind),
+	    cmocka_unit_test(what_is_no_abort_is_no_page_fault),
+	    cmocka_unit_test(translation_faults_in_the_kernels_half_are_no_page_faults),
 	    cmocka_unit_test(every_class_has_its_own_names),
 	    cmocka_unit_test(unclassed_sources_say_unknown),
 	    cmocka_unit_test(sums_take_only_the_classes_in_the_set),
