@@ -59,7 +59,7 @@ vm:
 vm-seed:
 	@packaging/install-deps seed
 	@tests/vm/seed/build
-	@exec $(PYTHON) tests/run --build $(BUILD) vm-seed
+	@FAULTD_VM=seed exec $(PYTHON) tests/run --build $(BUILD) vm-seed
 
 bench:
 	@packaging/install-deps test
