@@ -40,7 +40,7 @@ def _boot(machine, series, scripts, parameters=""):
 
 @pytest.fixture(scope="session", params=CHOSEN, ids="-".join)
 def machine(request):
-    booted = _boot(*request.param, steps.ordinary(*request.param))
+    booted = _boot(*request.param, steps.ordinary(*request.param), steps.PARAMETERS.get(request.param, ""))
     table.releases[request.param] = booted.release
     return booted
 
@@ -49,7 +49,7 @@ def machine(request):
 def odd(request):
     """A machine to which something is denied."""
     machine, series, name = request.param
-    booted = _boot(machine, series, steps.odd(name, machine, series), steps.ODD[name][0])
+    booted = _boot(machine, series, steps.odd(name), steps.ODD[name][0])
     booted.odd = name
     return booted
 

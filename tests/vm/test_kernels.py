@@ -99,6 +99,8 @@ def does_as_expected(machine, odd, attempt):
     assert lines(output, "code") == [str(code)], f"{denied.title(odd, attempt)}:\n{output}"
     backends = dict(re.findall(r'^probe {probe="(\w+)",backend="([^"]+)"} 1$', output, re.M))
     assert backends.get("page_faults") == rung, f"{denied.title(odd, attempt)}:\n{output}"
+    counted_too = {True: "tracepoint", False: "off"}[denied.bad_accesses(odd, attempt)] if rung else None
+    assert backends.get("bad_accesses") == counted_too, f"{denied.title(odd, attempt)}:\n{output}"
     assert re.search(line, "\n".join(lines(output, "log"))), f"{denied.title(odd, attempt)}: no {line} in\n{output}"
 
 
@@ -149,8 +151,12 @@ def test_the_rungs_agree(machine, scenario):
     assert of_modes(counted(output, f"/{scenario}")) == of_modes(of_perf) != {"user": 0, "kernel": 0}, output
 
 
-def counts_despite_preemption(machine):
+def test_counts_are_exact_under_preemption(machine):
     """A run that the kernel skips, since another that it interrupted is not over, must show in the metric."""
+    preemptible = steps.PREEMPTIBLE.get((machine.machine, machine.series))
+    if preemptible:
+        version = machine.output("version")
+        assert re.search(preemptible, version, re.M) and ("DYNAMIC" not in preemptible or "Dynamic Preempt: full" in version), version
     output = machine.output("preempted")
     said = [line.split() for line in lines(output, "said")]
     planned, minor = int(said[1][1]), int(said[1][2])
@@ -160,10 +166,6 @@ def counts_despite_preemption(machine):
     assert planned == minor > 2 * machines.CPUS * steps.INTERRUPTIONS, "the threads hardly ran between one another"
     # Others' runs may be missed as well.
     assert 0 <= planned - sum(growth.values()) <= missed[1] - missed[0], output
-
-
-def test_counts_are_exact_under_preemption(machine):
-    counts_despite_preemption(machine)
 
 
 def test_memory_stat_has_the_same_total(machine):
