@@ -15,7 +15,7 @@ export DEBIAN_FRONTEND := noninteractive
 # The tests are built when they are asked for: to build and run needs fewer packages.
 meson_setup = test -f $(BUILD)/build.ninja || meson setup $(MESON_OPTIONS) -Dtests=false $(BUILD)
 
-.PHONY: help deps build build-arm64 run check vm bench install fmt clean
+.PHONY: help deps build build-arm64 run check vm vm-seed bench install fmt clean
 .NOTPARALLEL:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make build    install what the build needs, build into $(BUILD)/"
 	@echo "make build-arm64  install what cross building needs, build for arm64 into $(BUILD)-arm64/"
 	@echo "make vm       the whole matrix of kernels and tests under emulation; writes docs/kernels.md"
+	@echo "make vm-seed  build a kernel for arm64 with the page-fault tracepoints, ten minutes once, and test on it"
 	@echo "make bench    measure what a page fault costs with and without faultd"
 	@echo "make install  meson install (DESTDIR is honoured)"
 	@echo "make fmt      format the C sources"
@@ -53,6 +54,12 @@ check:
 vm:
 	@packaging/install-deps test
 	@FAULTD_VM=all FAULTD_VM_TABLE=docs/kernels.md exec $(PYTHON) tests/run --build $(BUILD) vm
+
+# One kernel, of our own making.
+vm-seed:
+	@packaging/install-deps seed
+	@tests/vm/seed/build
+	@FAULTD_VM=seed exec $(PYTHON) tests/run --build $(BUILD) vm-seed
 
 bench:
 	@packaging/install-deps test

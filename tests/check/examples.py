@@ -118,6 +118,7 @@ EXAMPLES = {
             {"tests/bench/empty.bpf.c": DUAL},
             {"tests/run": "#!/usr/bin/python3\n# SPDX-License-Identifier: Apache-2.0\n"},
             {"proto/a.proto": "// SPDX-License-Identifier: Apache-2.0\n"},
+            {"tests/vm/seed/a.patch": "SPDX-License-Identifier: GPL-2.0-only\n", "tests/vm/seed/build": "#!/bin/sh\n" + "# " + SPDX[3:]},
             {"README.md": "faultd\n"},
         ],
         [
@@ -127,6 +128,11 @@ EXAMPLES = {
             {"tests/run": "#!/usr/bin/python3\nprint()\n"},
             {"daemon/main.c": "\n" * 9 + SPDX},
             {"Makefile": "all:\n"},
+            {"tests/vm/seed/a.patch": "--- a/x\n+++ b/x\n"},
+            {"tests/vm/seed/a.patch": "SPDX-License-Identifier: Apache-2.0\n"},
+            {"tests/vm/seed/build": "#!/bin/sh\n# SPDX-License-Identifier: GPL-2.0-only\n"},
+            {"packaging/a.patch": "SPDX-License-Identifier: GPL-2.0-only\n"},
+            {"tests/vm/seed/a.config": "CONFIG_SMP=y\n"},
         ],
     ),
     rules.bpf_names: (

@@ -46,6 +46,7 @@ ABI_HEADERS = ("bpf/fault_abi.h", "bpf/bad_access_abi.h", "bpf/trace_abi.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 APACHE = "Apache-2.0"
+KERNEL = "GPL-2.0-only"
 DUAL = "GPL-2.0-only OR BSD-2-Clause"
 BPF_NAME_MAX = 15
 LINES_MAX = {"tests/": 1000, "": 600}
@@ -199,7 +200,7 @@ def pure_model(files):
 
 def needs_licence(path, text):
     name = os.path.basename(path)
-    ends = (".c", ".h", ".py", ".sh", ".proto", ".yaml", ".bt", ".service", ".socket")
+    ends = (".c", ".h", ".py", ".sh", ".proto", ".yaml", ".bt", ".service", ".socket", ".config", ".patch")
     return name.endswith(ends) or name in ("Makefile", "meson.build", "meson_options.txt") or text.startswith("#!")
 
 
@@ -210,6 +211,8 @@ def licences(files):
         if not needs_licence(path, text):
             continue
         wanted = DUAL if path.startswith("bpf/") and in_c(path) or path.endswith(".bpf.c") else APACHE
+        # A patch holds lines of what it changes, which is the kernel.
+        wanted = KERNEL if path.startswith("tests/vm/seed/") and path.endswith(".patch") else wanted
         found = re.search(r"SPDX-License-Identifier: (.*?)\s*(\*/|-->)?$", "\n".join(text.splitlines()[:5]), re.M)
         if not found:
             wrong.append(f"{path}:1: no SPDX-License-Identifier in the first lines")

@@ -121,6 +121,17 @@ static long work_write(void)
 	return n;
 }
 
+/* A page in the same 512 GiB as those of work_fixed(), but in another one of its GiB: with pages of 4 KiB the first of
+ * those then lacks tables from level 1 on, whatever else is mapped. */
+static void prepare_fixed(void)
+{
+	char *p = mmap((void *)0x80000000UL, page, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	ERROR_IF(p != (void *)0x80000000UL, "mmap at 0x80000000");
+	write_pages(p, 1);
+}
+
 /* fixed: 16 pages at 0xcafe0000, written once each: 16 user writes to missing pages. */
 static long work_fixed(void)
 {
@@ -554,7 +565,7 @@ static const struct scenario {
 	long (*work)(void);
 } scenarios[] = {
     {"write", NULL, NULL, work_write},
-    {"fixed", NULL, NULL, work_fixed},
+    {"fixed", prepare_fixed, NULL, work_fixed},
     {"file", prepare_file, NULL, work_file},
     {"filepages", prepare_file, NULL, work_filepages},
     {"exec", prepare_exec, NULL, work_exec},

@@ -44,10 +44,12 @@ def _ordinary(machine, series, attempt):
         "no-perfmon": ("memcg", harness.EXIT_OK, f"page faults by (tracepoint|fentry): not usable: .*{NEED}"),
         "no-capabilities": ("memcg", harness.EXIT_OK, f"page faults by (tracepoint|fentry): not usable: .*{NEED}"),
         "no-btf": ("memcg", harness.EXIT_OK, f"page faults by perf: not usable: .*{NO_BTF}"),
-        "tracepoint": (None, harness.EXIT_UNSUPPORTED, NO_TRACEPOINT) if arm else ("tracepoint", harness.EXIT_OK, _counts("tracepoint")),
-        "fentry": (None, harness.EXIT_UNSUPPORTED, NO_CALL if arm else NO_FUNCTION)
-        if by_root != "fentry"
-        else ("fentry", harness.EXIT_OK, _counts("fentry")),
+        "tracepoint": ("tracepoint", harness.EXIT_OK, _counts("tracepoint"))
+        if by_root == "tracepoint"
+        else (None, harness.EXIT_UNSUPPORTED, NO_TRACEPOINT),
+        "fentry": ("fentry", harness.EXIT_OK, _counts("fentry"))
+        if arm and not lacks_call
+        else (None, harness.EXIT_UNSUPPORTED, NO_CALL if arm else NO_FUNCTION),
         "perf-paranoid-3": (None, harness.EXIT_NOPERM, PARANOID),
         "perf-paranoid-2": ("perf", harness.EXIT_OK, _counts("perf")),
         "memcg": ("memcg", harness.EXIT_OK, _counts("memcg")),

@@ -36,7 +36,12 @@ INTERRUPTIONS, INTERVAL_US = 3000, 700
 # BPF programs from functions since 6.4.
 RUNGS = {
     "x86_64": {"6.1": ("tracepoint", "tracepoint"), "6.12": ("tracepoint", "tracepoint"), "7": ("tracepoint", "tracepoint")},
-    "aarch64": {"6.1": ("perf", "memcg"), "6.12": ("fentry", "fentry"), "7": ("fentry", "fentry")},
+    "aarch64": {
+        "6.1": ("perf", "memcg"),
+        "6.12": ("fentry", "fentry"),
+        "7": ("fentry", "fentry"),
+        "own": ("tracepoint", "tracepoint"),  # of own_kernel.py
+    },
 }
 
 
