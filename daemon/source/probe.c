@@ -260,6 +260,14 @@ static int open_book(struct probe *p)
 
 /* ---- life of the object ---- */
 
+static void choose_programs(struct probe *p, bool memory)
+{
+	bpf_program__set_autoload(p->faults->progs.page_fault_user, p->counts_faults && !memory);
+	bpf_program__set_autoload(p->faults->progs.page_fault_kern, p->counts_faults && !memory);
+	bpf_program__set_autoload(p->faults->progs.fault_user_mem, p->counts_faults && memory);
+	bpf_program__set_autoload(p->faults->progs.fault_kern_mem, p->counts_faults && memory);
+}
+
 static int load(struct probe *p, const struct probe_options *options, struct probe_reason *reason)
 {
 	int r;
@@ -268,8 +276,7 @@ static int load(struct probe *p, const struct probe_options *options, struct pro
 	if (!p->faults)
 		return probe_explain(-errno, "cannot open the BPF object", reason);
 	choose_size(p, options);
-	bpf_program__set_autoload(p->faults->progs.page_fault_user, p->counts_faults);
-	bpf_program__set_autoload(p->faults->progs.page_fault_kern, p->counts_faults);
+	choose_programs(p, options->memory_hierarchy);
 	r = size_maps(p);
 	if (r == 0)
 		r = page_fault_bpf__load(p->faults);
@@ -290,9 +297,9 @@ static int load(struct probe *p, const struct probe_options *options, struct pro
 }
 
 /* Births first, so that every cgroup whose faults are counted can be named. */
-static int start(struct probe *p, struct probe_reason *reason)
+static int start(struct probe *p, const struct probe_options *options, struct probe_reason *reason)
 {
-	int r = probe_life_start(p);
+	int r = probe_life_start(p, options);
 
 	if (r < 0) {
 		/* Without these records cgroups are found by looking for them. */
@@ -338,7 +345,7 @@ int probe_new(const struct probe_options *options, struct probe **ret, struct pr
 	else
 		r = load(p, options, reason);
 	if (r == 0)
-		r = start(p, reason);
+		r = start(p, options, reason);
 	if (r < 0) {
 		probe_free(p);
 		return r;
@@ -434,14 +441,13 @@ static void add_program_stats(const struct bpf_program *program, struct probe_st
 void probe_stats(const struct probe *p, struct probe_stats *ret)
 {
 	const uint64_t *drops = p->drops.data;
+	struct bpf_program *program;
 
 	*ret = (struct probe_stats){0};
 	for (uint32_t reason = 0; reason < FAULT_DROPS; reason++)
 		ret->drops[reason] = __atomic_load_n(&drops[reason], __ATOMIC_RELAXED);
-	if (p->counts_faults) {
-		add_program_stats(p->faults->progs.page_fault_user, ret);
-		add_program_stats(p->faults->progs.page_fault_kern, ret);
-	}
+	/* Those that are not loaded have no descriptor and add nothing. */
+	bpf_object__for_each_program(program, p->faults->obj) add_program_stats(program, ret);
 	if (p->bad) {
 		add_program_stats(p->bad->progs.bad_generated, ret);
 		add_program_stats(p->bad->progs.bad_delivered, ret);

@@ -22,7 +22,9 @@ enum probe_backend { PROBE_TRACEPOINT, PROBE_NONE, PROBE_BACKENDS };
 
 struct probe_options {
 	enum probe_backend backend;
-	uint32_t max_cgroups;  /* that shall have counters of their own at once */
+	uint32_t max_cgroups; /* that shall have counters of their own at once */
+	uint32_t
+	    memory_hierarchy; /* id of the v1 hierarchy whose cgroups are counted, that of the memory controller; 0: v2 */
 	uint64_t memory_bytes; /* bound for the counters; fewer cgroups get their own if it does not suffice */
 	uint32_t bad_signals;  /* bits 1 << enum bad_signal: whose deliveries are counted; 0: none */
 	bool bad_latency;      /* and how long they took, if the kernel has the page-fault tracepoints */

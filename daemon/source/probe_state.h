@@ -67,5 +67,5 @@ int probe_bad_attach(struct probe *p);
 void probe_bad_detach(struct probe *p);
 void probe_bad_stop(struct probe *p);
 
-int probe_life_start(struct probe *p);
+int probe_life_start(struct probe *p, const struct probe_options *options);
 void probe_life_stop(struct probe *p);
