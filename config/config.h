@@ -11,7 +11,7 @@
 
 #include "daemon/base/strbuf.h"
 
-enum config_hierarchy { CONFIG_HIERARCHY_AUTO, CONFIG_HIERARCHY_V2 };
+enum config_hierarchy { CONFIG_HIERARCHY_AUTO, CONFIG_HIERARCHY_V2, CONFIG_HIERARCHY_MEMORY };
 enum config_page_faults { CONFIG_FAULTS_AUTO, CONFIG_FAULTS_TRACEPOINT, CONFIG_FAULTS_MEMCG, CONFIG_FAULTS_OFF };
 enum config_addresses { CONFIG_ADDRESSES_NONE, CONFIG_ADDRESSES_LOCAL, CONFIG_ADDRESSES_ALL };
 /* Bits of bad_access.also */
