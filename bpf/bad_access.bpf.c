@@ -17,8 +17,9 @@
 #include "bpf/slot_claim.bpf.h"
 
 /* Set by the daemon before load. */
-const volatile __u32 signals = 0;         /* bits of enum bad_signal that count */
-const volatile bool with_latency = false; /* the programs that measure are attached, too */
+const volatile __u32 signals = 0;             /* bits of enum bad_signal that count */
+const volatile bool with_latency = false;     /* the programs that measure are attached, too */
+const volatile bool memory_hierarchy = false; /* which id of the cgroup: see current_cgroup_id() */
 
 #define SIG_DFL ((void *)0)
 #define SIG_IGN ((void *)1)
@@ -427,7 +428,7 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 	if (handler == SIG_IGN || (handler == SIG_DFL && task->signal->flags & UNKILLABLE))
 		return 0; /* nothing comes of it */
 	d.class = class_of(signal, &d, task->tgid);
-	d.cgroup_id = current_cgroup_id();
+	d.cgroup_id = current_cgroup_id(memory_hierarchy);
 	d.at = user_place();
 	read_fault(&d);
 	if (with_latency)

@@ -59,7 +59,15 @@ struct cgroup {
 	struct cgroup_root *root;
 };
 
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+/* Its values depend on the kernel's configuration: to be asked for by bpf_core_enum_value(). */
+enum cgroup_subsys_id { memory_cgrp_id };
+
 struct css_set {
+	struct cgroup_subsys_state *subsys[1];
 	struct cgroup *dfl_cgrp;
 };
 

@@ -81,9 +81,15 @@ static __always_inline __u32 slot_of(__u64 id, bool *retry)
 	return known ? *known : slot_claim(id, retry);
 }
 
-static __always_inline __u64 current_cgroup_id(void)
+/* Of the current task, in the default hierarchy (v2), or in that of the memory controller. Each hierarchy has ids of its own, from 1
+ * for its root: all programs of one daemon must ask for the same. */
+static __always_inline __u64 current_cgroup_id(bool memory)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	struct cgroup_subsys_state **subsys;
 
-	return task->cgroups->dfl_cgrp->kn->id;
+	if (!memory)
+		return task->cgroups->dfl_cgrp->kn->id;
+	subsys = task->cgroups->subsys;
+	return subsys[bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id)]->cgroup->kn->id;
 }

@@ -61,14 +61,14 @@ static __noinline __u32 cell_find(__u32 cpu, __u64 id)
 	return at;
 }
 
-/* The cell of this CPU for the current task's cgroup on the default hierarchy; NULL only if the maps are not what they should
+/* The cell of this CPU for the current task's cgroup, of v2 or of the memory controller; NULL only if the maps are not what they should
  * be. Cached words are written whole, so a program that preempts this one on its CPU (kernels >= 7, fentry) can make it ask
  * again but never count for another cgroup. */
-static __always_inline struct fault_cell *cell_of_current(void)
+static __always_inline struct fault_cell *cell_of_current(bool memory)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	__u32 at = *(volatile __u32 *)&slot_cache[cpu % FAULT_CPUS_MAX].cell;
-	__u64 id = current_cgroup_id();
+	__u64 id = current_cgroup_id(memory);
 	struct fault_cell *cell = bpf_map_lookup_elem(&fault_cells, &at);
 
 	if (likely(cell && *(volatile __u64 *)&cell->id == id))

@@ -11,7 +11,7 @@
 
 #include "daemon/base/strbuf.h"
 
-enum config_hierarchy { CONFIG_HIERARCHY_AUTO, CONFIG_HIERARCHY_V2 };
+enum config_hierarchy { CONFIG_HIERARCHY_AUTO, CONFIG_HIERARCHY_V2, CONFIG_HIERARCHY_MEMORY };
 enum config_page_faults {
 	CONFIG_FAULTS_AUTO,
 	CONFIG_FAULTS_TRACEPOINT,

@@ -23,7 +23,12 @@
 /* Characters of a text that an error quotes. */
 #define QUOTED_MAX 80
 
-static const struct choice hierarchies[] = {{"auto", CONFIG_HIERARCHY_AUTO}, {"v2", CONFIG_HIERARCHY_V2}, {0}};
+static const struct choice hierarchies[] = {
+    {"auto", CONFIG_HIERARCHY_AUTO},
+    {"v2", CONFIG_HIERARCHY_V2},
+    {"memory", CONFIG_HIERARCHY_MEMORY},
+    {0},
+};
 static const struct choice page_faults[] = {
     {"auto", CONFIG_FAULTS_AUTO},
     {"tracepoint", CONFIG_FAULTS_TRACEPOINT},
@@ -75,8 +80,10 @@ const struct key keys[] = {
 	     "not fit, "
 	     "fewer cgroups are counted on their own. Takes effect at start."},
     {"cgroups.hierarchy", KEY_CHOICE, AT(cgroups.hierarchy), .choices = hierarchies, .def = "auto",
-     .help = "auto tells the cgroups of v2 apart and takes memory.stat from the v1 memory controller where v2 has "
-	     "none; v2 never looks at v1. Takes effect at start."},
+     .help = "Which cgroups are told apart: those of v2, or those of v1's memory controller. auto takes v2, unless v1 "
+	     "has the memory controller and nobody uses v2: it is not mounted, or process 1 and faultd are both in its "
+	     "root. With v2 it still reads v1's memory.stat, by the same path, where v2 has none; v2 never looks at "
+	     "v1. The log and faultd --check say which it is. Takes effect at start."},
     {"probes.page_faults", KEY_CHOICE, AT(probes.page_faults), .choices = page_faults, .def = "auto",
      .help = "How page faults are seen. auto takes the first that this kernel offers: tracepoint (exact, by class), "
 	     "fentry "

@@ -78,10 +78,10 @@ int census_new(const struct config *config, struct ladder *ladder, struct aggreg
 		census_free(c);
 		return r;
 	}
-	r = ladder->names_mount ? cgroup_names_new(ladder->names_mount, capacity, &c->names) : -ENOENT;
+	r = ladder->hierarchy.mount ? cgroup_names_new(ladder->hierarchy.mount, capacity, &c->names) : -ENOENT;
 	if (r < 0)
-		log_warning_errno(r, "no cgroup v2 hierarchy can be read (%s), ignoring: faults count as %s",
-				  strerror(-r), IDENTITY_UNKNOWN);
+		log_warning_errno(r, "no cgroup hierarchy can be read (%s), ignoring: faults count as %s", strerror(-r),
+				  IDENTITY_UNKNOWN);
 	*ret = c;
 	return 0;
 }
@@ -192,13 +192,26 @@ static void on_born(uint64_t id, const char *path, size_t len, bool cut, void *u
 		cgroup_names_born(c->names, id, path, len, cut);
 }
 
+static void name_anew(uint64_t id, void *userdata)
+{
+	struct census *c = userdata;
+
+	if (!aggregate_knows(c->aggregate, id))
+		return;
+	/* The new name may pass the filter. */
+	if (c->ladder->probe && !aggregate_identity(c->aggregate, id))
+		(void)probe_unfold(c->ladder->probe, id);
+	aggregate_unbind(c->aggregate, id, c->now_ns);
+}
+
 /* Only v1 cgroups can be renamed: the counts go on under the new name. */
 static void on_renamed(uint64_t id, const char *path, size_t len, bool cut, void *userdata)
 {
 	struct census *c = userdata;
 
-	on_born(id, path, len, cut, c);
-	aggregate_unbind(c->aggregate, id, c->now_ns);
+	if (c->names)
+		cgroup_names_renamed(c->names, id, path, len, cut, name_anew, c);
+	name_anew(id, c);
 }
 
 bool census_wants(struct census *c, uint64_t id, uint64_t now_ns)
@@ -420,6 +433,7 @@ static void update_self(struct census *c)
 	self->drop_bad_note = stats.drops[FAULT_DROP_BAD_NOTE];
 	self->drop_bad_latency = stats.drops[FAULT_DROP_BAD_LATENCY];
 	self->crash_ring_lost = stats.drops[FAULT_DROP_CRASH_RING];
+	self->drop_cpu_gap = stats.cpu_gaps;
 	self->recursion_misses = stats.recursion_misses;
 	self->slots_used = size.used;
 	self->slots_max = size.slots;

@@ -48,10 +48,12 @@ static uint32_t bad_signals(const struct config *config)
 	return config->probes.bad_access ? signals : 0;
 }
 
-static struct probe_options probe_options(const struct config *config, enum probe_backend backend)
+static struct probe_options probe_options(const struct config *config, const struct ladder *l,
+					  enum probe_backend backend)
 {
 	return (struct probe_options){
 	    .backend = backend,
+	    .memory_hierarchy = l->hierarchy.id,
 	    .max_cgroups = config->cgroups.max,
 	    .memory_bytes = config->cgroups.memory_bytes,
 	    .perf_period = config->probes.perf_period,
@@ -62,7 +64,7 @@ static struct probe_options probe_options(const struct config *config, enum prob
 
 static int try_probe(const struct config *config, int rung, struct ladder *l)
 {
-	struct probe_options options = probe_options(config, rungs[rung].backend);
+	struct probe_options options = probe_options(config, l, rungs[rung].backend);
 	struct ladder_step *step = &l->steps[rung];
 	struct probe_reason reason = {0};
 	struct probe_size size;
@@ -90,7 +92,7 @@ static int open_memcg(const struct config *config, const struct cgroup_mounts *m
 {
 	size_t capacity = (size_t)config->cgroups.max * FAULT_HASH_FACTOR;
 
-	if (mounts->v2 && mounts->v2_memory)
+	if (mounts->v2_memory && !l->hierarchy.memory)
 		return memcg_new(mounts->v2, MEMCG_V2, capacity, &l->memcg);
 	if (mounts->memory && config->cgroups.hierarchy != CONFIG_HIERARCHY_V2)
 		return memcg_new(mounts->memory, MEMCG_V1, capacity, &l->memcg);
@@ -149,7 +151,7 @@ void ladder_survey(const struct config *config, struct ladder *l)
 {
 	for (int rung = 0; rung < LADDER_RUNGS; rung++) {
 		struct ladder_step *step = &l->steps[rung];
-		struct ladder other = {.memcg_error = l->memcg_error};
+		struct ladder other = {.memcg_error = l->memcg_error, .hierarchy = l->hierarchy};
 
 		if (step->tried)
 			continue;
@@ -163,12 +165,12 @@ void ladder_survey(const struct config *config, struct ladder *l)
 /* Bad accesses go into the probe that counts page faults, or into one of their own where nothing or memory.stat does. */
 static int try_bad_access(const struct config *config, struct ladder *l, struct probe_reason *reason)
 {
-	struct probe_options options = probe_options(config, PROBE_NONE);
+	struct probe_options options = probe_options(config, l, PROBE_NONE);
 	const char *refusal;
 
-	if (l->ids_of_v1) {
+	if (l->hierarchy.memory && !l->hierarchy.id) {
 		snprintf(reason->text, sizeof(reason->text),
-			 "page faults are counted by cgroups of the v1 memory controller, bad accesses by those of v2");
+			 "the number of the hierarchy that page faults are counted by is not known");
 		return -ENOENT;
 	}
 	if (!l->probe)
@@ -217,12 +219,19 @@ int ladder_climb(const struct config *config, const struct cgroup_mounts *mounts
 	};
 	for (int rung = 0; rung < LADDER_RUNGS; rung++)
 		ret->steps[rung].rung = rungs[rung].name;
+	r = hierarchy_choose(config->cgroups.hierarchy, mounts, "/proc", &ret->hierarchy);
+	if (r < 0) {
+		for (size_t i = 0; i < ARRAY_SIZE(ret->steps); i++)
+			snprintf(ret->steps[i].text, sizeof(ret->steps[i].text), "no cgroups to count by");
+		snprintf(ret->bad_access.text, sizeof(ret->bad_access.text), "no cgroups to count by");
+		return r;
+	}
 	ret->memcg_error = config->probes.page_faults == CONFIG_FAULTS_OFF ? -ENOENT : open_memcg(config, mounts, ret);
 	r = climb(config, ret);
 	if (ret->memcg)
 		ret->major_faults = "memory.stat";
-	ret->ids_of_v1 = ret->memcg_counts_faults && !mounts->v2_memory;
-	ret->names_mount = ret->ids_of_v1 ? mounts->memory : mounts->v2;
+	if (ret->memcg_counts_faults && !mounts->v2_memory)
+		hierarchy_follow_memory(&ret->hierarchy, mounts, "/proc");
 	if (r == 0)
 		add_bad_access(config, ret);
 	return r;

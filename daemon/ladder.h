@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "config/config.h"
+#include "daemon/hierarchy.h"
 #include "daemon/source/cgroup.h"
 #include "daemon/source/memcg.h"
 #include "daemon/source/probe.h"
@@ -33,10 +34,8 @@ struct ladder {
 	struct probe *probe;           /* NULL unless page faults or bad accesses are counted by BPF programs */
 	struct memcg *memcg; /* memory.stat: major faults, and all faults if the rung is memcg; NULL if not there */
 	bool memcg_counts_faults;
-	int memcg_error; /* why memcg is NULL */
-	bool ids_of_v1;  /* ids are of the v1 memory hierarchy */
-	const char
-	    *names_mount; /* where the hierarchy of the ids is mounted, borrowed from the mounts; NULL if nowhere */
+	int memcg_error;            /* why memcg is NULL */
+	struct hierarchy hierarchy; /* of all ids and names */
 };
 
 /* Climbs, for page faults; bad accesses that cannot be counted are no failure. 0 with a rung, or with none if the configuration says off; else the error of the rung that was closest to

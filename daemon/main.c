@@ -129,6 +129,7 @@ static void print_step(const char *name, const struct ladder_step *step)
 static void print_plan(const struct ladder *l)
 {
 	printf("# Probe plan on this host:\n");
+	printf("#   %-12s %s\n", "cgroups", l->hierarchy.text);
 	for (size_t i = 0; i < LADDER_RUNGS; i++)
 		print_step(l->steps[i].rung, &l->steps[i]);
 	print_step("bad accesses by tracepoint", &l->bad_access);

@@ -173,6 +173,7 @@ static int start_probes(struct pipeline *p, int *ret_exit)
 	if (r < 0)
 		return fail(ret_exit, FAULTD_FAILED, r, "cannot read where cgroups are mounted");
 	r = ladder_climb(p->config, &p->mounts, &p->ladder);
+	log_at(p->ladder.hierarchy.error ? LOG_ERR : LOG_INFO, 0, "cgroups: %s", p->ladder.hierarchy.text);
 	for (size_t i = 0; i < LADDER_RUNGS; i++)
 		tell_step("page faults", &p->ladder.steps[i], r < 0);
 	tell_step("bad accesses", &p->ladder.bad_access, false);

@@ -41,13 +41,24 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* "36 35 0:30 ROOT POINT options - cgroup2 ..." */
-static bool parse_mount(const char *line, struct mount *ret)
+/* Whether a list "a,b,c" has the word "memory". */
+static bool has_memory(const char *list)
 {
-	const char *type = strstr(line, " - ");
+	static const char word[] = "memory";
+
+	for (const char *at = list; (at = strstr(at, word)); at++)
+		if ((at == list || strchr(", :", at[-1])) && strchr(",:\n", at[strlen(word)]))
+			return true;
+	return false;
+}
+
+/* "36 35 0:30 ROOT POINT options - cgroup2 source ...", or "... - cgroup source rw,memory" */
+static bool parse_mount(const char *line, bool memory, struct mount *ret)
+{
+	const char *type = strstr(line, " - "), *wanted = memory ? "cgroup " : "cgroup2 ";
 	struct mount m = {0};
 
-	if (!type || strncmp(type + 3, "cgroup2 ", 8) != 0)
+	if (!type || strncmp(type + 3, wanted, strlen(wanted)) != 0 || (memory && !has_memory(type)))
 		return false;
 	if (sscanf(line, "%*s %*s %*s %ms %ms", &m.root, &m.point) != 2) {
 		free(m.root);
@@ -61,34 +72,45 @@ static bool parse_mount(const char *line, struct mount *ret)
 	return true;
 }
 
-static bool find_mount(struct mount *ret)
+static bool find_mount(bool memory, struct mount *ret)
 {
 	FILE *file auto_fclose = fopen("/proc/self/mountinfo", "re");
 	auto_free char *line = NULL;
 	size_t size = 0;
 
 	while (file && getline(&line, &size, file) >= 0)
-		if (parse_mount(line, ret))
+		if (parse_mount(line, memory, ret))
 			return true;
 	return false;
 }
 
+/* The path in a line of /proc/self/cgroup, "0::PATH" or "5:cpu,memory:PATH"; NULL if it is another hierarchy's. */
+static char *parse_own(char *line, bool memory)
+{
+	char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+
+	if (!path)
+		return NULL;
+	*path++ = '\n'; /* the end of the list */
+	if (memory ? !has_memory(list) : strncmp(line, "0:\n", 3) != 0)
+		return NULL;
+	path[strcspn(path, "\n")] = '\0';
+	return path[0] == '/' ? path : NULL;
+}
+
 /* The caller's own cgroup, "" for the root; NULL if it is not known. */
-static char *find_own(void)
+static char *find_own(bool memory)
 {
 	FILE *file auto_fclose = fopen("/proc/self/cgroup", "re");
 	auto_free char *line = NULL;
 	size_t size = 0;
-	ssize_t n;
 
-	while (file && (n = getline(&line, &size, file)) >= 0) {
-		if (strncmp(line, "0::/", 4) != 0)
-			continue;
-		line[strcspn(line, "\n")] = '\0';
+	while (file && getline(&line, &size, file) >= 0) {
+		const char *path = parse_own(line, memory);
+
 		/* Outside of the cgroup namespace: its name is known to those outside alone. */
-		if (strncmp(line, "0::/..", 6) == 0)
-			return NULL;
-		return strdup(strcmp(line, "0::/") == 0 ? "" : line + 3);
+		if (path)
+			return strncmp(path, "/..", 3) == 0 ? NULL : strdup(strcmp(path, "/") == 0 ? "" : path);
 	}
 	return NULL;
 }
@@ -158,19 +180,39 @@ static int consider(struct selftest_place *place, const struct mount *m, const c
 	return 0;
 }
 
+/* Gives the place a twin if cgroups can be made there, too. */
+static int find_twin(struct selftest_place *place)
+{
+	struct mount m = {0};
+	struct selftest_place twin = {0};
+	int r = 0;
+
+	if (find_mount(true, &m)) {
+		r = consider(&twin, &m, place->path);
+		place->twin = take_ptr(twin.dir);
+	}
+	selftest_place_done(&twin);
+	free(m.point);
+	free(m.root);
+	return r < 0 ? r : 0;
+}
+
 int selftest_place_find(struct selftest_place *ret)
 {
 	struct selftest_place place = {0};
-	auto_free char *own = find_own();
 	struct mount m = {0};
+	bool v2 = find_mount(false, &m);
+	auto_free char *own = find_own(!v2);
 	int r = 0;
 
-	if (!find_mount(&m)) {
-		strbuf_adds(&place.reason, "no cgroup v2 hierarchy is mounted");
+	if (!v2 && !find_mount(true, &m)) {
+		strbuf_adds(&place.reason, "neither cgroup v2 nor v1's memory controller is mounted");
 	} else {
 		r = own ? consider(&place, &m, own) : 0;
 		if (r == 0 && (!own || strcmp(own, m.root) != 0))
 			r = consider(&place, &m, m.root);
+		if (r == 1 && v2)
+			r = find_twin(&place);
 	}
 	if (own)
 		place.own = strdup(own[0] ? own : "/");
@@ -189,6 +231,7 @@ int selftest_place_find(struct selftest_place *ret)
 void selftest_place_done(struct selftest_place *place)
 {
 	free(place->dir);
+	free(place->twin);
 	free(place->path);
 	free(place->own);
 	strbuf_done(&place->reason);
@@ -196,6 +239,20 @@ void selftest_place_done(struct selftest_place *place)
 }
 
 /* ---- cgroups ---- */
+
+static int make_folder(const struct selftest_place *place, const char *dir, const struct selftest_cgroup *c, char **ret)
+{
+	auto_free char *folder = NULL;
+
+	if (asprintf(&folder, "%s%s", dir, c->path + strlen(place->path)) < 0) {
+		folder = NULL; /* undefined after a failure */
+		return -ENOMEM;
+	}
+	if (mkdir(folder, 0755) < 0)
+		return -errno;
+	*ret = take_ptr(folder);
+	return 0;
+}
 
 int selftest_cgroup_make(const struct selftest_place *place, const char *name, struct selftest_cgroup *ret)
 {
@@ -205,14 +262,14 @@ int selftest_cgroup_make(const struct selftest_place *place, const char *name, s
 
 	if (asprintf(&c.path, "%s/faultd-selftest-%d-%s", place->path, (int)getpid(), name) < 0)
 		return -ENOMEM;
-	if (asprintf(&c.dir, "%s%s", place->dir, c.path + strlen(place->path)) < 0) {
+	r = make_folder(place, place->dir, &c, &c.dir);
+	if (r < 0) {
 		free(c.path);
-		return -ENOMEM;
+		return r;
 	}
-	if (mkdir(c.dir, 0755) < 0) {
-		r = -errno;
-		free(c.path);
-		free(c.dir);
+	r = place->twin ? make_folder(place, place->twin, &c, &c.twin) : 0;
+	if (r < 0) {
+		(void)selftest_cgroup_remove(&c);
 		return r;
 	}
 	if (asprintf(&file, "%s/cgroup.procs", c.dir) < 0) {
@@ -232,7 +289,19 @@ int selftest_cgroup_make(const struct selftest_place *place, const char *name, s
 
 int selftest_cgroup_enter(const struct selftest_cgroup *cgroup)
 {
-	return write(cgroup->procs, "0", 1) < 0 ? -errno : 0;
+	auto_free char *file = NULL;
+	int twin auto_close = -EBADF;
+
+	if (write(cgroup->procs, "0", 1) < 0)
+		return -errno;
+	if (!cgroup->twin)
+		return 0;
+	if (asprintf(&file, "%s/cgroup.procs", cgroup->twin) < 0) {
+		file = NULL;
+		return -ENOMEM;
+	}
+	twin = open(file, O_WRONLY | O_CLOEXEC);
+	return twin < 0 || write(twin, "0", 1) < 0 ? -errno : 0;
 }
 
 static void kill_all_in(const char *dir)
@@ -252,22 +321,32 @@ static void kill_all_in(const char *dir)
 			(void)kill(pid, SIGKILL);
 }
 
-int selftest_cgroup_remove(struct selftest_cgroup *cgroup)
+static int remove_folder(const char *dir)
 {
 	const struct timespec pause = {.tv_nsec = REMOVE_PAUSE_NS};
 	int r = 0;
 
-	cgroup->procs = close_fd(cgroup->procs);
 	/* Who was killed leaves it a little later. */
-	for (int i = 0; cgroup->dir && i < REMOVE_TRIES; i++) {
-		r = rmdir(cgroup->dir) < 0 ? -errno : 0;
+	for (int i = 0; dir && i < REMOVE_TRIES; i++) {
+		r = rmdir(dir) < 0 ? -errno : 0;
 		if (r != -EBUSY)
 			break;
-		kill_all_in(cgroup->dir);
+		kill_all_in(dir);
 		(void)nanosleep(&pause, NULL);
 	}
+	return r == -ENOENT ? 0 : r;
+}
+
+int selftest_cgroup_remove(struct selftest_cgroup *cgroup)
+{
+	int r, twin;
+
+	cgroup->procs = close_fd(cgroup->procs);
+	r = remove_folder(cgroup->dir);
+	twin = remove_folder(cgroup->twin);
 	free(cgroup->dir);
+	free(cgroup->twin);
 	free(cgroup->path);
 	*cgroup = (struct selftest_cgroup){.procs = -EBADF};
-	return r == -ENOENT ? 0 : r;
+	return r < 0 ? r : twin;
 }

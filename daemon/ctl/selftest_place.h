@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cgroups for the cases, in the v2 hierarchy: below the caller's own one, or else at the mount's root.
+ * Cgroups for the cases, in the v2 hierarchy: below the caller's own one, or else at the mount's root. Where v1's memory controller is
+ * mounted, too, each has a twin of the same path there if that can be, and the case is in both: whichever of the two the daemon tells
+ * cgroups apart by, it has that name. Where v2 is not mounted it is v1's alone.
  */
 #pragma once
 
@@ -9,12 +11,14 @@
 struct selftest_place {
 	char *dir;  /* folder in which cgroups can be made; NULL if none can, see `reason` */
 	char *path; /* the same as the daemon names it, "" for the root */
+	char *twin; /* folder of the same path in v1's hierarchy; NULL if none */
 	char *own;  /* the caller's own cgroup as the daemon names it; NULL if that is not known */
 	struct strbuf reason;
 };
 
 struct selftest_cgroup {
 	char *dir;
+	char *twin; /* NULL if none */
 	char *path; /* as the daemon names it */
 	int procs;  /* cgroup.procs, for writing */
 };

@@ -20,7 +20,8 @@
 	  "Times that something could not be done exactly, by reason. no_slot, table_full, table_busy: faults of a cgroup were " \
 	  "counted under other; slot_leaked: a slot could not be given back; uncounted: a fault was lost; cgroup_ring: the birth " \
 	  "or death of a cgroup was learnt late; cgroup_limit: a cgroup was folded into other; bad_uncounted: a bad access was lost; " \
-	  "bad_note: a bad access may be told as another kind for want of memory; bad_latency: its time is not known.")                         \
+	  "bad_note: a bad access may be told as another kind for want of memory; bad_latency: its time is not known; " \
+	  "cpu_gap: a CPU came online and was not watched for up to an interval (page faults by perf only).")             \
 	M(drop_table_full, counter, "drops", "reason", "table_full", "")                                                \
 	M(drop_table_busy, counter, "drops", "reason", "table_busy", "")                                                \
 	M(drop_slot_leaked, counter, "drops", "reason", "slot_leaked", "")                                              \
@@ -30,6 +31,7 @@
 	M(drop_bad_uncounted, counter, "drops", "reason", "bad_uncounted", "")                                          \
 	M(drop_bad_note, counter, "drops", "reason", "bad_note", "")                                                    \
 	M(drop_bad_latency, counter, "drops", "reason", "bad_latency", "")                                              \
+	M(drop_cpu_gap, counter, "drops", "reason", "cpu_gap", "")                                                      \
 	M(crash_kept, counter, "crash_records", "result", "kept",                                                       \
 	  "Fatal bad accesses, by what became of their records. suppressed: over bad_access.records_per_minute; excluded: of a cgroup " \
 	  "that the configuration does not include; ring_full: the daemon did not keep up; lost: there was no memory.")                              \

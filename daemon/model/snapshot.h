@@ -10,6 +10,7 @@
 
 #include "daemon/model/aggregate.h"
 #include "daemon/model/self.h"
+#include "daemon/model/storm.h"
 
 struct probe_info {
 	const char *probe;   /* "page_faults", "major_page_faults" */
@@ -43,7 +44,11 @@ struct snapshot {
 	const struct self_stats *self;
 	const struct probe_info *probes;
 	size_t n_probes;
-	const struct vma_lock_stats *vma_lock; /* NULL: this kernel does not count */
-	uint32_t bad_signals;                  /* bits 1 << enum bad_signal: whose deliveries are counted */
-	const struct process_stats *process;   /* filled in by the sink that tells it; NULL: not told */
+	const struct vma_lock_stats *vma_lock;      /* NULL: this kernel does not count */
+	uint32_t bad_signals;                       /* bits 1 << enum bad_signal: whose deliveries are counted */
+	const struct storm_rule_stats *storm_rules; /* in the order of the configuration */
+	size_t n_storm_rules;
+	const struct storm *const *storms; /* that last, the oldest first */
+	size_t n_storms;
+	const struct process_stats *process; /* filled in by the sink that tells it; NULL: not told */
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/source/cgroup.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,16 +13,14 @@
 #include "daemon/base/cleanup.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/base/strbuf.h"
 #include "daemon/base/table.h"
+#include "daemon/source/cgroup_walk.h"
 
 #define CGROUP1_MAGIC 0x27e0eb
 #define CGROUP2_MAGIC 0x63677270
 /* exportfs' type of kernfs handles (since Linux 5.5): the id alone. */
 #define HANDLE_TYPE_KERNFS 0xfe
 #define ROOT_ID 1
-/* With the leading '/': openat() takes one byte less than PATH_MAX, and the '/' is not handed to it. */
-#define PATH_LEN_MAX PATH_MAX
 #define DELETED " (deleted)"
 /* Bounds the share of time that walks for unknown ids take: one cgroup costs some 10 us. */
 #define WALK_PAUSE_PER_CGROUP_NS NSEC_PER_MSEC
@@ -46,7 +43,8 @@ struct cgroup_names {
 	int mount_fd;
 	char *mount; /* as the kernel spells it, without '/' at the end; NULL if that is not known */
 	bool handles;
-	bool partial; /* the mount's root is not the hierarchy's: the kernel's own paths mean nothing here */
+	bool partial;  /* the mount's root is not the hierarchy's */
+	char *outside; /* then: the kernel's path of what is mounted, NULL until it is learnt */
 	struct table *by_id;
 	struct queue alive, dead;
 	bool walked;
@@ -237,121 +235,10 @@ static int find_by_handle(struct cgroup_names *n, uint64_t id, char **ret)
 
 /* ---- by walking ---- */
 
-/* Folders that wait for their visit, as a stack in one buffer: name, then a trailer. Depth costs neither C stack nor
- * descriptors. */
-struct trailer {
-	uint32_t parent_len, name_len;
-};
-
-struct walk {
-	int root_fd;
-	struct strbuf waiting;
-	char path[PATH_LEN_MAX + 1]; /* of the folder that is visited */
-	size_t path_len;             /* 0 for the root */
-	size_t visited, too_deep, unreadable;
-};
-
-static void close_folder(DIR **dir)
+int cgroup_names_walk(struct cgroup_names *n, int (*visit)(uint64_t id, const char *path, void *userdata),
+		      void *userdata)
 {
-	if (*dir)
-		closedir(*dir);
-}
-
-static void walk_done(struct walk *w)
-{
-	strbuf_done(&w->waiting);
-}
-
-static int push(struct walk *w, const char *name)
-{
-	struct trailer t = {.parent_len = (uint32_t)w->path_len, .name_len = (uint32_t)strlen(name)};
-
-	if (w->path_len + 1 + t.name_len > PATH_LEN_MAX) {
-		w->too_deep++;
-		return 0;
-	}
-	strbuf_add(&w->waiting, name, t.name_len);
-	strbuf_add(&w->waiting, &t, sizeof(t));
-	return strbuf_error(&w->waiting);
-}
-
-/* Makes the folder that waits on top the current one. What is above a parent is visited before the parent's other
- * children, so the beginning of the path is still the parent's. */
-static void pop(struct walk *w)
-{
-	struct trailer t;
-
-	w->waiting.len -= sizeof(t);
-	memcpy(&t, w->waiting.data + w->waiting.len, sizeof(t));
-	w->waiting.len -= t.name_len;
-	w->path[t.parent_len] = '/';
-	memcpy(w->path + t.parent_len + 1, w->waiting.data + w->waiting.len, t.name_len);
-	w->path_len = t.parent_len + 1 + t.name_len;
-	w->path[w->path_len] = '\0';
-}
-
-/* Queues the folders in the current one. -ENOMEM; what is gone meanwhile or cannot be read has no children. */
-static int push_children(struct walk *w, const char *relative)
-{
-	int fd auto_close = openat(w->root_fd, relative, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir cleanup(close_folder) = NULL;
-	struct dirent *entry;
-
-	if (fd >= 0)
-		dir = fdopendir(fd);
-	if (!dir) {
-		if (errno != ENOENT)
-			w->unreadable++;
-		return errno == ENOMEM ? -ENOMEM : 0;
-	}
-	(void)take_fd(&fd);
-	while ((entry = readdir(dir))) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		if ((entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) && push(w, entry->d_name) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-typedef int visitor(uint64_t id, const char *path, void *userdata);
-
-static int visit_current(struct walk *w, visitor *visit, void *userdata)
-{
-	const char *relative = w->path_len ? w->path + 1 : ".";
-	struct stat st;
-	int r;
-
-	if (fstatat(w->root_fd, relative, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
-		return 0;
-	w->visited++;
-	r = visit((uint64_t)st.st_ino, w->path_len ? w->path : "/", userdata);
-	if (r != 0)
-		return r;
-	/* kernfs counts links as of old: two and one per subfolder. It saves reading the dozens of files of each leaf.
-	 */
-	return st.st_nlink == 2 ? 0 : push_children(w, relative);
-}
-
-static int walk_tree(struct cgroup_names *n, struct walk *w, visitor *visit, void *userdata)
-{
-	int r = visit_current(w, visit, userdata);
-
-	while (r == 0 && w->waiting.len > 0) {
-		pop(w);
-		r = visit_current(w, visit, userdata);
-	}
-	if (w->too_deep > 0)
-		log_debug("%zu cgroups have paths of more than %d bytes, ignoring them and all below", w->too_deep,
-			  PATH_LEN_MAX);
-	return r;
-}
-
-int cgroup_names_walk(struct cgroup_names *n, visitor *visit, void *userdata)
-{
-	struct walk w cleanup(walk_done) = {.root_fd = n->mount_fd};
-
-	return walk_tree(n, &w, visit, userdata);
+	return cgroup_walk(n->mount_fd, visit, userdata, NULL);
 }
 
 /* A walk for an unknown id brings all names that there is room for. */
@@ -391,7 +278,7 @@ static void bury_unseen(struct cgroup_names *n)
 
 static int find_by_walk(struct cgroup_names *n, uint64_t id, uint64_t now_ns, char **ret)
 {
-	struct walk w cleanup(walk_done) = {.root_fd = n->mount_fd};
+	struct cgroup_walk_stats w;
 	struct search s = {.names = n, .wanted = id};
 	int r;
 
@@ -400,7 +287,7 @@ static int find_by_walk(struct cgroup_names *n, uint64_t id, uint64_t now_ns, ch
 	n->walked = true;
 	n->walk_ns = now_ns;
 	n->walks++;
-	r = walk_tree(n, &w, note, &s);
+	r = cgroup_walk(n->mount_fd, note, &s, &w);
 	n->walk_pause_ns = w.visited * WALK_PAUSE_PER_CGROUP_NS;
 	if (n->walk_pause_ns < NSEC_PER_SEC)
 		n->walk_pause_ns = NSEC_PER_SEC;
@@ -472,10 +359,40 @@ struct cgroup_names *cgroup_names_free(struct cgroup_names *n)
 			drop(n, n->dead.first);
 		table_free(n->by_id);
 		free(n->mount);
+		free(n->outside);
 		close_fd(n->mount_fd);
 		free(n);
 	}
 	return NULL;
+}
+
+/* Finds where the mounted part begins from a cgroup of it: what is left of the kernel's path leads to that very id. */
+static void learn_outside(struct cgroup_names *n, uint64_t id, const char *path, size_t len)
+{
+	auto_free char *whole = strndup(path, len);
+
+	for (char *rest = whole; rest && (rest = strchr(rest + 1, '/'));)
+		if (leads_to(n, rest, id)) {
+			n->outside = strndup(whole, (size_t)(rest - whole));
+			return;
+		}
+}
+
+/* Turns the kernel's path into that within the mount. False if it cannot, or the cgroup is not in there. */
+static bool from_outside(struct cgroup_names *n, uint64_t id, const char **path, size_t *len)
+{
+	size_t outside;
+
+	if (!n->partial)
+		return true;
+	if (!n->outside)
+		learn_outside(n, id, *path, *len);
+	outside = n->outside ? strlen(n->outside) : SIZE_MAX;
+	if (*len <= outside || memcmp(*path, n->outside, outside) != 0 || (*path)[outside] != '/')
+		return false;
+	*path += outside;
+	*len -= outside;
+	return true;
 }
 
 void cgroup_names_born(struct cgroup_names *n, uint64_t id, const char *path, size_t len, int cut)
@@ -483,7 +400,7 @@ void cgroup_names_born(struct cgroup_names *n, uint64_t id, const char *path, si
 	auto_free char *found = NULL;
 
 	len = strnlen(path, len);
-	if (!cut && !n->partial && len > 0 && path[0] == '/') {
+	if (!cut && len > 0 && path[0] == '/' && from_outside(n, id, &path, &len)) {
 		struct name *name = keep(n, id, path, len);
 
 		if (name)
@@ -493,6 +410,53 @@ void cgroup_names_born(struct cgroup_names *n, uint64_t id, const char *path, si
 	/* A former name is out of date by now; while the cgroup lives its handle tells the new one. */
 	drop(n, table_get(n->by_id, id));
 	(void)find_by_handle(n, id, &found);
+}
+
+/* `path` is below `folder`; what is left of it begins with '/'. */
+static const char *below(const char *path, const char *folder, size_t len)
+{
+	return strncmp(path, folder, len) == 0 && path[len] == '/' ? path + len : NULL;
+}
+
+/* -ENOMEM */
+static int change_prefix(struct name *name, const char *rest, const char *prefix)
+{
+	char *path;
+
+	if (asprintf(&path, "%s%s", prefix, rest) < 0)
+		return -ENOMEM;
+	free(name->path);
+	name->path = path;
+	return 0;
+}
+
+void cgroup_names_renamed(struct cgroup_names *n, uint64_t id, const char *path, size_t len, int cut,
+			  void (*changed)(uint64_t id, void *userdata), void *userdata)
+{
+	const struct name *name = table_get(n->by_id, id);
+	auto_free char *old = name ? strdup(name->path) : NULL;
+	const char *rest, *last;
+
+	/* It may be what the mounted part is in. */
+	free(take_ptr(n->outside));
+	cgroup_names_born(n, id, path, len, cut);
+	name = table_get(n->by_id, id);
+	last = name ? strrchr(name->path, '/') : NULL;
+	for (struct name *each = n->alive.first, *next; each; each = next) {
+		next = each->next;
+		if (each == name)
+			continue;
+		rest = old ? below(each->path, old, strlen(old)) : NULL;
+		if (rest && name && change_prefix(each, rest, name->path) == 0) {
+			changed(each->id, userdata);
+		} else if (rest || (!old && (!last || below(each->path, name->path, (size_t)(last - name->path))) &&
+				    !leads_to(n, each->path, each->id))) {
+			uint64_t lost = each->id;
+
+			drop(n, each);
+			changed(lost, userdata);
+		}
+	}
 }
 
 void cgroup_names_died(struct cgroup_names *n, uint64_t id)

@@ -18,9 +18,14 @@ struct cgroup_names;
 int cgroup_names_new(const char *mount, size_t capacity, struct cgroup_names **ret);
 struct cgroup_names *cgroup_names_free(struct cgroup_names *n);
 
-/* `path` need not be NUL-terminated; `cut` says that the kernel may have cut it: then it is looked up instead, as it is where
- * only a part of the hierarchy is mounted (a cgroup namespace), since the kernel's path begins at the real root. */
+/* `path` need not be NUL-terminated; `cut` says that the kernel may have cut it: then it is looked up instead. Where only a part of
+ * the hierarchy is mounted (a cgroup namespace) the kernel's path begins at the real root: where the part begins is learnt from the
+ * first birth within it that is heard while the cgroup lives; until then, births are looked up, too. */
 void cgroup_names_born(struct cgroup_names *n, uint64_t id, const char *path, size_t len, int cut);
+/* The cgroup has the new path from now on (v1 only), and so have all below it: their kept names follow, or are dropped if it cannot be
+ * told which those are, to be looked up again. `changed` is called for each of these, `id` not included. */
+void cgroup_names_renamed(struct cgroup_names *n, uint64_t id, const char *path, size_t len, int cut,
+			  void (*changed)(uint64_t id, void *userdata), void *userdata);
 void cgroup_names_died(struct cgroup_names *n, uint64_t id);
 void cgroup_names_forget(struct cgroup_names *n, uint64_t id);
 
@@ -40,6 +45,17 @@ struct cgroup_mounts {
 	char *v2;      /* mount point of the v2 hierarchy, NULL if none */
 	char *memory;  /* mount point of the v1 memory controller, NULL if none */
 	int v2_memory; /* the v2 root offers the memory controller */
+	int v2_below;  /* what is mounted of v2, or this process' cgroup namespace, begins below its root */
 };
 int cgroup_mounts_read(const char *mountinfo, struct cgroup_mounts *ret);
 void cgroup_mounts_done(struct cgroup_mounts *m);
+
+/* Where a process is, from /proc/PID/cgroup (or another file of that form). The string is owned. */
+struct cgroup_membership {
+	char *v2; /* its path in the v2 hierarchy as the reader's cgroup namespace has it; NULL if none */
+	uint32_t
+	    memory_hierarchy; /* the kernel's id of the v1 hierarchy with the memory controller, 0 if none has it */
+};
+/* 0 or -errno. */
+int cgroup_membership_read(const char *proc_cgroup, struct cgroup_membership *ret);
+void cgroup_membership_done(struct cgroup_membership *m);

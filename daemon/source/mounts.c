@@ -133,6 +133,14 @@ static bool offers_memory(const char *mount)
 	return has_word(text, "memory", " \n");
 }
 
+/* The root of the hierarchy has no such file. */
+static bool is_below_root(const char *mount)
+{
+	int folder auto_close = open(mount, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return folder >= 0 && faccessat(folder, "cgroup.events", F_OK, 0) == 0;
+}
+
 int cgroup_mounts_read(const char *mountinfo, struct cgroup_mounts *ret)
 {
 	auto_fclose FILE *file = fopen(mountinfo, "re");
@@ -158,7 +166,10 @@ int cgroup_mounts_read(const char *mountinfo, struct cgroup_mounts *ret)
 		r = errno ? -errno : -EIO;
 	if (r < 0)
 		return r;
-	*ret = (struct cgroup_mounts){.v2_memory = v2.point && offers_memory(v2.point)};
+	*ret = (struct cgroup_mounts){
+	    .v2_memory = v2.point && offers_memory(v2.point),
+	    .v2_below = v2.point && (v2.shows != 0 || is_below_root(v2.point)),
+	};
 	ret->v2 = take_ptr(v2.point);
 	ret->memory = take_ptr(memory.point);
 	return 0;
@@ -169,4 +180,41 @@ void cgroup_mounts_done(struct cgroup_mounts *m)
 	free(m->v2);
 	free(m->memory);
 	*m = (struct cgroup_mounts){0};
+}
+
+/* ---- where a process is ---- */
+
+int cgroup_membership_read(const char *proc_cgroup, struct cgroup_membership *ret)
+{
+	auto_fclose FILE *file = fopen(proc_cgroup, "re");
+	struct cgroup_membership m cleanup(cgroup_membership_done) = {0};
+	auto_free char *line = NULL;
+	size_t size = 0;
+
+	if (!file)
+		return -errno;
+	errno = 0;
+	/* ID:CONTROLLER,CONTROLLER:PATH; the line of v2 is 0::PATH. */
+	while (getline(&line, &size, file) >= 0) {
+		char *rest = line, *number = strsep(&rest, ":"), *controllers = strsep(&rest, ":");
+
+		if (!rest)
+			continue;
+		rest[strcspn(rest, "\n")] = '\0';
+		if (has_word(controllers, "memory", ","))
+			m.memory_hierarchy = (uint32_t)strtoul(number, NULL, 10);
+		if (strcmp(number, "0") == 0 && !*controllers && !m.v2 && !(m.v2 = strdup(rest)))
+			return -ENOMEM;
+	}
+	if (!feof(file))
+		return errno ? -errno : -EIO;
+	*ret = m;
+	m.v2 = NULL;
+	return 0;
+}
+
+void cgroup_membership_done(struct cgroup_membership *m)
+{
+	free(m->v2);
+	*m = (struct cgroup_membership){0};
 }

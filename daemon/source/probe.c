@@ -304,6 +304,25 @@ static bool is_preemptible(enum probe_backend backend)
 #endif
 }
 
+/* Of the programs at one place that for the hierarchy in use, if the place is in use. */
+static void choose_pair(struct bpf_program *v2, struct bpf_program *memory, bool used, bool by_memory)
+{
+	bpf_program__set_autoload(v2, used && !by_memory);
+	bpf_program__set_autoload(memory, used && by_memory);
+}
+
+static void choose_programs(struct probe *p)
+{
+	bool by_memory = p->by_memory;
+
+	choose_pair(p->faults->progs.page_fault_user, p->faults->progs.fault_user_mem, p->backend == PROBE_TRACEPOINT,
+		    by_memory);
+	choose_pair(p->faults->progs.page_fault_kern, p->faults->progs.fault_kern_mem, p->backend == PROBE_TRACEPOINT,
+		    by_memory);
+	choose_pair(p->faults->progs.mem_abort, p->faults->progs.abort_mem, p->backend == PROBE_FENTRY, by_memory);
+	choose_pair(p->faults->progs.perf_fault, p->faults->progs.perf_fault_mem, p->backend == PROBE_PERF, by_memory);
+}
+
 static int load(struct probe *p, const struct probe_options *options, struct probe_reason *reason)
 {
 	int r;
@@ -312,10 +331,7 @@ static int load(struct probe *p, const struct probe_options *options, struct pro
 	if (!p->faults)
 		return probe_explain(-errno, "cannot open the BPF object", reason);
 	choose_size(p, options);
-	bpf_program__set_autoload(p->faults->progs.page_fault_user, p->backend == PROBE_TRACEPOINT);
-	bpf_program__set_autoload(p->faults->progs.page_fault_kern, p->backend == PROBE_TRACEPOINT);
-	bpf_program__set_autoload(p->faults->progs.mem_abort, p->backend == PROBE_FENTRY);
-	bpf_program__set_autoload(p->faults->progs.perf_fault, p->backend == PROBE_PERF);
+	choose_programs(p);
 	p->faults->rodata->preemptible = is_preemptible(p->backend);
 	p->faults->rodata->period = options->perf_period ? options->perf_period : 1;
 	p->faults->rodata->esr_mask = p->esr_mask;
@@ -345,7 +361,7 @@ static int attach_faults(struct probe *p, struct probe_reason *reason)
 	if (!p->counts_faults)
 		return 0;
 	if (p->backend == PROBE_PERF)
-		return probe_perf_attach(p, p->perf_period, reason);
+		return probe_perf_attach(p, reason);
 	r = page_fault_bpf__attach(p->faults);
 	if (r == -ENOTSUPP_OF_KERNEL) {
 		snprintf(reason->text, sizeof(reason->text),
@@ -357,9 +373,9 @@ static int attach_faults(struct probe *p, struct probe_reason *reason)
 }
 
 /* Births first, so that every cgroup whose faults are counted can be named. */
-static int start(struct probe *p, struct probe_reason *reason)
+static int start(struct probe *p, const struct probe_options *options, struct probe_reason *reason)
 {
-	int r = probe_life_start(p);
+	int r = probe_life_start(p, options);
 
 	if (r < 0) {
 		/* Without these records cgroups are found by looking for them. */
@@ -403,6 +419,7 @@ int probe_new(const struct probe_options *options, struct probe **ret, struct pr
 	p->backend = options->backend;
 	p->perf_period = options->perf_period ? options->perf_period : 1;
 	p->esr_mask = esr_mask;
+	p->by_memory = options->memory_hierarchy != 0;
 	p->counts_faults = options->backend != PROBE_NONE;
 	p->latency = options->bad_signals && options->bad_latency && has_faults;
 	r = libbpf_num_possible_cpus();
@@ -412,7 +429,7 @@ int probe_new(const struct probe_options *options, struct probe **ret, struct pr
 	else
 		r = load(p, options, reason);
 	if (r == 0)
-		r = start(p, reason);
+		r = start(p, options, reason);
 	if (r < 0) {
 		probe_free(p);
 		return r;
@@ -493,6 +510,7 @@ int probe_unfold(struct probe *p, uint64_t id)
 void probe_reclaim(struct probe *p, probe_growth_fn growth, void (*drained)(uint64_t id, void *userdata),
 		   void *userdata)
 {
+	probe_perf_refresh(p);
 	slots_reclaim(p->book, growth, drained, userdata);
 }
 
@@ -511,18 +529,14 @@ static void add_program_stats(const struct bpf_program *program, struct probe_st
 void probe_stats(const struct probe *p, struct probe_stats *ret)
 {
 	const uint64_t *drops = p->drops.data;
+	struct bpf_program *program;
 
 	*ret = (struct probe_stats){0};
 	for (uint32_t reason = 0; reason < FAULT_DROPS; reason++)
 		ret->drops[reason] = __atomic_load_n(&drops[reason], __ATOMIC_RELAXED);
-	if (p->backend == PROBE_TRACEPOINT) {
-		add_program_stats(p->faults->progs.page_fault_user, ret);
-		add_program_stats(p->faults->progs.page_fault_kern, ret);
-	} else if (p->backend == PROBE_FENTRY) {
-		add_program_stats(p->faults->progs.mem_abort, ret);
-	} else if (p->backend == PROBE_PERF) {
-		add_program_stats(p->faults->progs.perf_fault, ret);
-	}
+	ret->cpu_gaps = p->perf_gaps;
+	/* Those that are not loaded have no descriptor and add nothing. */
+	bpf_object__for_each_program(program, p->faults->obj) add_program_stats(program, ret);
 	if (p->bad) {
 		add_program_stats(p->bad->progs.bad_generated, ret);
 		add_program_stats(p->bad->progs.bad_delivered, ret);

@@ -22,7 +22,9 @@ enum probe_backend { PROBE_TRACEPOINT, PROBE_FENTRY, PROBE_PERF, PROBE_NONE, PRO
 
 struct probe_options {
 	enum probe_backend backend;
-	uint32_t max_cgroups;  /* that shall have counters of their own at once */
+	uint32_t max_cgroups; /* that shall have counters of their own at once */
+	uint32_t
+	    memory_hierarchy; /* id of the v1 hierarchy whose cgroups are counted, that of the memory controller; 0: v2 */
 	uint64_t memory_bytes; /* bound for the counters; fewer cgroups get their own if it does not suffice */
 	uint32_t perf_period;  /* of PROBE_PERF: one in so many faults is seen and stands for all of them; at least 1 */
 	uint32_t bad_signals;  /* bits 1 << enum bad_signal: whose deliveries are counted; 0: none */
@@ -70,7 +72,7 @@ int probe_release(struct probe *p, uint64_t id);
 int probe_fold(struct probe *p, uint64_t id);
 /* Lets a folded cgroup claim a slot again at its next fault. */
 int probe_unfold(struct probe *p, uint64_t id);
-/* Second half of release and fold: call once an interval after a collect, at least 100 ms apart. Slots that no program
+/* Upkeep, and second half of release and fold: call once an interval after a collect, at least 100 ms apart. Slots that no program
  * can be using any more give up their last counts through `growth`, then `drained` (their id has counted all it will),
  * and are free. */
 void probe_reclaim(struct probe *p, probe_growth_fn growth, void (*drained)(uint64_t id, void *userdata),
@@ -100,6 +102,7 @@ int probe_crash_dispatch(struct probe *p, const struct probe_crash_handlers *han
 struct probe_stats {
 	uint64_t drops[FAULT_DROPS];
 	uint64_t recursion_misses;
+	uint64_t cpu_gaps;     /* of PROBE_PERF: CPUs that came online, whose faults until probe_reclaim() are lost */
 	uint64_t run_ns, runs; /* 0 unless kernel.bpf_stats_enabled is set */
 };
 void probe_stats(const struct probe *p, struct probe_stats *ret);

@@ -76,6 +76,7 @@ static int load(struct probe *p, const struct probe_options *options)
 		return -errno;
 	p->bad->rodata->signals = options->bad_signals;
 	p->bad->rodata->with_latency = p->latency;
+	p->bad->rodata->memory_hierarchy = options->memory_hierarchy != 0;
 	if (!p->latency)
 		bpf_program__set_autoload(p->bad->progs.bad_faulted, false);
 	r = size_maps(p);

@@ -37,7 +37,7 @@ int probe_life_dispatch(struct probe *p, const struct probe_life_handlers *handl
 	return probe_ring_dispatch(&p->life_ring, handlers, max);
 }
 
-int probe_life_start(struct probe *p)
+int probe_life_start(struct probe *p, const struct probe_options *options)
 {
 	struct cgroup_life_bpf *l;
 	int r;
@@ -45,6 +45,7 @@ int probe_life_start(struct probe *p)
 	p->life = l = cgroup_life_bpf__open();
 	if (!l)
 		return -errno;
+	l->rodata->hierarchy_id = options->memory_hierarchy;
 	r = bpf_map__set_max_entries(l->maps.cgroup_ring, LIFE_RING_BYTES);
 	if (r == 0)
 		r = bpf_map__reuse_fd(l->maps.drops, bpf_map__fd(p->faults->maps.drops));

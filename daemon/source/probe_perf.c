@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/cleanup.h"
+#include "daemon/base/log.h"
 #include "daemon/source/probe_state.h"
 
 static int open_event(int cpu, uint32_t period)
@@ -18,13 +19,13 @@ static int open_event(int cpu, uint32_t period)
 	    .size = sizeof(attr),
 	    .config = PERF_COUNT_SW_PAGE_FAULTS,
 	    .sample_period = period,
+	    .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
 	};
 	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
 }
 
-/* The event's end is its descriptor's; a link would need 5.15. */
 static int attach_program(int fd, const struct bpf_program *program)
 {
 	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(program)) < 0 || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
@@ -52,36 +53,94 @@ static int explain(int error, struct probe_reason *reason)
 	return error;
 }
 
-int probe_perf_attach(struct probe *p, uint32_t period, struct probe_reason *reason)
+/* An event that a CPU's going offline ends stays open, and its clock stands still. -1 if it cannot be told. */
+static int64_t enabled_ns(int fd)
 {
-	int r = 0;
+	struct {
+		uint64_t count, enabled_ns;
+	} value;
 
-	p->perf_fds = calloc(p->cpus, sizeof(*p->perf_fds));
-	if (!p->perf_fds)
+	return read(fd, &value, sizeof(value)) == sizeof(value) ? (int64_t)value.enabled_ns : -1;
+}
+
+/* 1 with an event on the CPU, 0 if it is not online, -errno. */
+static int watch_cpu(struct probe *p, uint32_t cpu)
+{
+	const struct bpf_program *program =
+	    p->by_memory ? p->faults->progs.perf_fault_mem : p->faults->progs.perf_fault;
+	auto_close int fd = open_event((int)cpu, p->perf_period);
+	int r;
+
+	if (fd < 0)
+		return fd == -ENODEV ? 0 : fd;
+	r = attach_program(fd, program);
+	if (r < 0)
+		return r;
+	p->perf_events[cpu] = (struct perf_event){.fd = take_fd(&fd), .enabled_ns = -1};
+	return 1;
+}
+
+int probe_perf_attach(struct probe *p, struct probe_reason *reason)
+{
+	unsigned watched = 0;
+
+	p->perf_events = calloc(p->cpus, sizeof(*p->perf_events));
+	if (!p->perf_events)
 		return explain(-ENOMEM, reason);
-	for (uint32_t cpu = 0; r == 0 && cpu < p->cpus; cpu++) {
-		int fd = open_event((int)cpu, period);
+	for (uint32_t cpu = 0; cpu < p->cpus; cpu++)
+		p->perf_events[cpu].fd = -EBADF;
+	for (uint32_t cpu = 0; cpu < p->cpus; cpu++) {
+		int r = watch_cpu(p, cpu);
 
-		if (fd == -ENODEV) /* not online */
-			continue;
-		if (fd < 0) {
-			r = fd;
-			break;
+		if (r < 0) {
+			probe_perf_detach(p);
+			return explain(r, reason);
 		}
-		p->perf_fds[p->n_perf++] = fd;
-		r = attach_program(fd, p->faults->progs.perf_fault);
+		watched += (unsigned)r;
 	}
-	if (r == 0 && p->n_perf > 0)
+	if (watched > 0)
 		return 0;
 	probe_perf_detach(p);
-	return explain(r < 0 ? r : -ENODEV, reason);
+	return explain(-ENODEV, reason);
+}
+
+static bool has_ended(struct perf_event *e)
+{
+	int64_t before = e->enabled_ns;
+
+	e->enabled_ns = enabled_ns(e->fd);
+	return before >= 0 && e->enabled_ns <= before;
+}
+
+void probe_perf_refresh(struct probe *p)
+{
+	for (uint32_t cpu = 0; p->perf_events && cpu < p->cpus; cpu++) {
+		struct perf_event *e = &p->perf_events[cpu];
+		int r;
+
+		if (e->fd >= 0 && !has_ended(e))
+			continue;
+		close_fd(e->fd);
+		e->fd = -EBADF;
+		r = watch_cpu(p, cpu);
+		if (r == 0)
+			continue;
+		if (r > 0 || !e->failed) {
+			p->perf_gaps++;
+			if (r > 0)
+				log_warning("CPU %u came online: its page faults were not counted until now", cpu);
+			else
+				log_warning_errno(r, "CPU %u came online, but its page faults cannot be counted: %s",
+						  cpu, strerror(-r));
+		}
+		e->failed = r < 0;
+	}
 }
 
 void probe_perf_detach(struct probe *p)
 {
-	for (unsigned i = 0; i < p->n_perf; i++)
-		close_fd(p->perf_fds[i]);
-	free(p->perf_fds);
-	p->perf_fds = NULL;
-	p->n_perf = 0;
+	for (uint32_t cpu = 0; p->perf_events && cpu < p->cpus; cpu++)
+		close_fd(p->perf_events[cpu].fd);
+	free(p->perf_events);
+	p->perf_events = NULL;
 }

@@ -29,6 +29,13 @@ struct probe_ring {
 	unsigned handled, handle_max;
 };
 
+/* Of PROBE_PERF, with its program. Its end is that of its descriptor; a link would need 5.15. */
+struct perf_event {
+	int fd;             /* negative: the CPU is not online */
+	int64_t enabled_ns; /* when last looked at; -1: never */
+	bool failed;        /* the CPU is online, but the kernel refuses the event */
+};
+
 struct probe {
 	struct page_fault_bpf *faults; /* its maps are there even if its programs are not loaded */
 	struct bad_access_bpf *bad;    /* NULL: not usable, see bad_reason */
@@ -38,13 +45,14 @@ struct probe {
 
 	enum probe_backend backend;
 	bool counts_faults, latency;
+	bool by_memory; /* by the cgroups of v1's memory controller */
 	uint32_t perf_period;
 	uint64_t esr_mask;
 	uint32_t cpus, slots, max_ids;
 	bool cut;
 	uint64_t memory_bytes;
-	int *perf_fds; /* [n_perf]: of PROBE_PERF, an event per CPU with its program */
-	unsigned n_perf;
+	struct perf_event *perf_events; /* [cpus]; NULL unless attached with PROBE_PERF */
+	uint64_t perf_gaps;
 	struct mapping cells, owner, touched, drops;
 	struct mapping bad_cells, bad_touched, bad_latency;
 	struct slots *book;
@@ -73,8 +81,10 @@ void probe_bad_detach(struct probe *p);
 void probe_bad_stop(struct probe *p);
 
 /* Events on all CPUs that are online, with the program. -errno and the reason; then nothing is left behind. */
-int probe_perf_attach(struct probe *p, uint32_t period, struct probe_reason *reason);
+int probe_perf_attach(struct probe *p, struct probe_reason *reason);
+/* Follows CPUs that came online or went. */
+void probe_perf_refresh(struct probe *p);
 void probe_perf_detach(struct probe *p);
 
-int probe_life_start(struct probe *p);
+int probe_life_start(struct probe *p, const struct probe_options *options);
 void probe_life_stop(struct probe *p);

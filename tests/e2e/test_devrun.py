@@ -6,10 +6,12 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 
@@ -41,7 +43,7 @@ class DevRun:
 
     def __enter__(self):
         argv = [sys.executable, os.path.join(DEV, "devrun.py"), "--build", BUILD, "--log", os.path.join(BUILD, "devrun-test.log")]
-        argv += ["--scrape", self.scrape, "--collector", self.collector, *self.args]
+        argv += ["--scrape", self.scrape, "--collector", self.collector, "--config", self._config(), *self.args]
         env = {**os.environ, "TERM": self.term or "dumb", "COLUMNS": "80", "LINES": "24"}
         master = out = None
         if self.term:
@@ -57,6 +59,15 @@ class DevRun:
         self.master = master if self.term else self.process.stdout.fileno()
         self.output = b""
         return self
+
+    def _config(self):
+        """The development configuration, for the cgroups of these tests, which are of v2."""
+        self.folder = tempfile.TemporaryDirectory(prefix="faultd-devrun-")
+        copy = shutil.copy(CONFIG, self.folder.name)
+        os.mkdir(copy + ".d")
+        with open(os.path.join(copy + ".d", "hierarchy.yaml"), "w") as f:
+            f.write("cgroups: {hierarchy: v2}\n")
+        return copy
 
     def read(self, seconds):
         """Takes in what comes for a while; False when the other end is closed."""
@@ -102,6 +113,7 @@ class DevRun:
             self.process.kill()
             self.process.wait()
         self.process.stderr.close()
+        self.folder.cleanup()
         if self.term:
             os.close(self.master)
         else:

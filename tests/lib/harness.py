@@ -50,6 +50,8 @@ EXIT_CONFIG = 78
 TEST_DEFAULTS = {
     "interval": "100ms",
     "windows": ["1s", "10s", "1m"],
+    # Tests make their cgroups there. auto might take v1's where nobody else uses v2.
+    "cgroups": {"hierarchy": "v2"},
     "scrape": {"listen": ["127.0.0.1:0"]},
     "ship": {"endpoint": ""},
     "log": {"level": "info"},
@@ -74,6 +76,11 @@ def need_btf():
 def need_v2():
     if not v2_mount():
         pytest.skip("no cgroup v2 hierarchy is mounted")
+
+
+def need_v1_memory():
+    if not v1_memory_mount():
+        pytest.skip("v1's memory controller is not mounted")
 
 
 @functools.lru_cache(None)
@@ -176,6 +183,12 @@ def v2_mount():
 
 def v1_memory_mount():
     return _mounts().get("memory")
+
+
+def without_v2():
+    """A prefix: the program behind it finds no v2 hierarchy mounted, as on a host that boots with v1 alone."""
+    need_program("unshare", "util-linux")
+    return ["unshare", "--mount", "sh", "-c", f'umount "{v2_mount()}" && exec "$@"', "sh"]
 
 
 class Cgroup:

@@ -10,6 +10,8 @@ from harness import Cgroup, Daemon, Workload, need_bpf, need_root, v1_memory_mou
 # The kernel may hold back up to 64 counts per CPU until its periodic flush, every 2 s.
 FLUSH = 6
 
+MEMCG = {"probes": {"page_faults": "memcg"}, "cgroups": {"hierarchy": "auto"}}
+
 
 def memory_mount():
     need_root()
@@ -43,7 +45,7 @@ def total(daemon, cgroup):
 
 
 def test_totals_equal_memory_stat(home):
-    with Daemon({"probes": {"page_faults": "memcg"}}) as daemon:
+    with Daemon(MEMCG) as daemon:
         assert daemon.metrics().value("faultd_probe_info", probe="page_faults", backend="memcg") == 1
         with Workload(home, "write", 200000) as work:
             stat_before = settled(home)
@@ -59,7 +61,7 @@ def test_totals_equal_memory_stat(home):
 
 
 def test_a_cgroup_born_later_counts_from_its_birth(home):
-    with Daemon({"probes": {"page_faults": "memcg"}}) as daemon:
+    with Daemon(MEMCG) as daemon:
         time.sleep(0.5)
         with home.child("later") as later, Workload(later, "write", 50000) as work:
             work.run()
@@ -72,13 +74,13 @@ def test_what_was_before_the_daemon_does_not_count(home):
     with Workload(home, "write", 50000) as work:
         work.run()
         settled(home)
-        with Daemon({"probes": {"page_faults": "memcg"}}) as daemon:
+        with Daemon(MEMCG) as daemon:
             time.sleep(1)
             assert total(daemon, home) < 1000
 
 
 def test_parents_do_not_count_their_children(home):
-    with Daemon({"probes": {"page_faults": "memcg"}}) as daemon:
+    with Daemon(MEMCG) as daemon:
         time.sleep(0.5)
         with home.child("inner") as inner, Workload(inner, "write", 50000) as work:
             work.run()
@@ -87,7 +89,7 @@ def test_parents_do_not_count_their_children(home):
 
 
 def test_totals_survive_the_death_of_a_cgroup(home):
-    with Daemon({"probes": {"page_faults": "memcg"}}) as daemon:
+    with Daemon(MEMCG) as daemon:
         time.sleep(0.5)
         brief = home.child("brief")
         with Workload(brief, "write", 50000) as work:
@@ -106,7 +108,7 @@ def test_totals_survive_the_death_of_a_cgroup(home):
 def test_major_faults_beside_the_tracepoint(home):
     """memory.stat gives major faults; the probe's own series stay exact beside it."""
     need_bpf()
-    with Daemon() as daemon:
+    with Daemon({"cgroups": {"hierarchy": "auto"}}) as daemon:
         backends = {s.labels["probe"]: s.labels["backend"] for s in daemon.metrics().samples("faultd_probe_info")}
         assert backends["page_faults"] == "tracepoint"
         if backends.get("major_page_faults") != "memory.stat":

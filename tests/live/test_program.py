@@ -181,7 +181,7 @@ def test_without_root():
 def test_without_root_it_goes_down_the_ladder():
     """memory.stat needs no privilege where its files are readable: a degraded run, and it says what is lost."""
     need_nobody()
-    with Daemon(prefix=AS_NOBODY, wait=False) as daemon:
+    with Daemon({"cgroups": {"hierarchy": "auto"}}, prefix=AS_NOBODY, wait=False) as daemon:
         wait_until(lambda: daemon.notify.count("READY") or not daemon.running(), what="ready or an end")
         if not daemon.running():
             assert daemon.wait_exit() == EXIT_NOPERM

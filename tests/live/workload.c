@@ -501,14 +501,32 @@ static pid_t clone_into(int cgroup)
 	return (pid_t)syscall(SYS_clone3, &clone, sizeof(clone));
 }
 
+/* No process is born into a cgroup of v1: it moves there. */
+static pid_t clone_and_enter(int cgroup)
+{
+	struct clone_args clone = {.flags = CLONE_VFORK, .exit_signal = SIGCHLD};
+	pid_t pid = (pid_t)syscall(SYS_clone3, &clone, sizeof(clone));
+
+	if (!pid) {
+		int procs = openat(cgroup, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+
+		if (write(procs, "0", 1) != 1)
+			_exit(1);
+	}
+	return pid;
+}
+
 /* Runs a child that is in the cgroup from birth, writes `pages` fresh pages, stays for `hold_us`, and exits. */
 static void live_and_die(int dir, const char *name, long pages, long hold_us)
 {
 	int cgroup = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int status;
 	pid_t pid;
 
 	ERROR_IF(cgroup < 0, "open of cgroup %s", name);
 	pid = clone_into(cgroup);
+	if (pid < 0 && errno == EBADF)
+		pid = clone_and_enter(cgroup);
 	ERROR_IF(pid < 0, "clone3 into cgroup %s", name);
 	if (!pid) {
 		write_fresh(pages);
@@ -516,7 +534,7 @@ static void live_and_die(int dir, const char *name, long pages, long hold_us)
 			usleep(hold_us);
 		_exit(0);
 	}
-	ERROR_IF(waitpid(pid, NULL, 0) != pid, "waitpid");
+	ERROR_IF(waitpid(pid, &status, 0) != pid || status != 0, "child in cgroup %s", name);
 	close(cgroup);
 }
 

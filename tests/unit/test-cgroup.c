@@ -158,6 +158,75 @@ static void a_second_announcement_renames(void **state)
 	cgroup_names_free(n);
 }
 
+/* Ids for which `changed` was called, as a sum: the order is nobody's business. */
+static void add_changed(uint64_t id, void *userdata)
+{
+	*(uint64_t *)userdata += id;
+}
+
+static void rename_to(struct cgroup_names *n, uint64_t id, const char *path, uint64_t want_changed)
+{
+	uint64_t changed = 0;
+
+	cgroup_names_renamed(n, id, path, strlen(path), 0, add_changed, &changed);
+	assert_int_equal(changed, want_changed);
+}
+
+static void born(struct cgroup_names *n, uint64_t id, const char *path)
+{
+	cgroup_names_born(n, id, path, strlen(path), 0);
+}
+
+static void names_below_a_renamed_cgroup_follow(void **state)
+{
+	struct cgroup_names *n = names_of(root, 100);
+
+	born(n, 1000, "/a/old");
+	born(n, 2000, "/a/old/child");
+	born(n, 4000, "/a/old/child/grandchild");
+	born(n, 8000, "/a/older");
+	born(n, 16000, "/b/old/child");
+	born(n, 32000, "/a/old/dead");
+	cgroup_names_died(n, 32000);
+	rename_to(n, 1000, "/a/new", 2000 + 4000);
+	expect_name(n, 1000, SEC, "/a/new");
+	expect_name(n, 2000, SEC, "/a/new/child");
+	expect_name(n, 4000, SEC, "/a/new/child/grandchild");
+	expect_name(n, 8000, SEC, "/a/older");
+	expect_name(n, 16000, SEC, "/b/old/child");
+	/* What is dead was called so to its end. */
+	expect_name(n, 32000, SEC, "/a/old/dead");
+	rename_to(n, 2000, "/a/new/x", 4000);
+	expect_name(n, 4000, SEC, "/a/new/x/grandchild");
+	cgroup_names_free(n);
+}
+
+/* The former name of the renamed one was never asked for: those whose names lead nowhere by now are looked up again. */
+static void names_below_a_renamed_cgroup_that_was_not_known_are_found_again(void **state)
+{
+	struct cgroup_names *n = names_of(root, 100);
+	uint64_t folder, child, sibling, elsewhere;
+	char old[300];
+
+	make("/a");
+	folder = make("/a/old");
+	child = make("/a/old/child");
+	sibling = make("/a/sibling");
+	make("/b");
+	elsewhere = make("/b/c");
+	born(n, child, "/a/old/child");
+	born(n, sibling, "/a/sibling");
+	born(n, elsewhere, "/b/moved-in-secret");
+	snprintf(old, sizeof(old), "%s", in_root("/a/old"));
+	assert_int_equal(rename(old, in_root("/a/new")), 0);
+	rename_to(n, folder, "/a/new", child);
+	expect_name(n, folder, SEC, "/a/new");
+	expect_name(n, child, 2 * SEC, "/a/new/child");
+	expect_name(n, sibling, SEC, "/a/sibling");
+	expect_name(n, elsewhere, SEC, "/b/moved-in-secret");
+	cgroup_names_free(n);
+}
+
 static void a_cut_or_odd_announcement_is_looked_up_instead(void **state)
 {
 	uint64_t id = make("/real");
@@ -521,6 +590,38 @@ static void the_memory_controller_of_v2_is_seen(void **state)
 	}
 }
 
+static int v2_below(const char *root_of_mount, const char *point)
+{
+	char text[512];
+	struct cgroup_mounts m = {0};
+	int below;
+
+	snprintf(text, sizeof(text), "1 0 0:26 %s %s rw - cgroup2 x rw\n", root_of_mount, point);
+	write_file("/mountinfo", text);
+	assert_int_equal(cgroup_mounts_read(in_root("/mountinfo"), &m), 0);
+	below = m.v2_below;
+	cgroup_mounts_done(&m);
+	return below;
+}
+
+/* cgroups(7): no cgroup.events in the root; the root field of a mount is seen from the reader's cgroup namespace. */
+static void a_part_of_v2_is_told_from_the_whole(void **state)
+{
+	char whole[300], part[300];
+
+	make("/whole");
+	make("/part");
+	write_file("/whole/cgroup.procs", "");
+	write_file("/part/cgroup.events", "populated 1\nfrozen 0\n");
+	snprintf(whole, sizeof(whole), "%s/whole", root);
+	snprintf(part, sizeof(part), "%s/part", root);
+	assert_false(v2_below("/", whole));
+	assert_true(v2_below("/", part));
+	assert_true(v2_below("/a/b", whole));
+	assert_true(v2_below("/../..", whole));
+	assert_false(v2_below("/", "/nonexistent"));
+}
+
 static void an_unreadable_mountinfo_is_an_error(void **state)
 {
 	struct cgroup_mounts m = {.v2_memory = 7};
@@ -636,6 +737,51 @@ static void without_the_capability_a_cgroup_of_the_kernel_is_found_by_walking(vo
 	end_live(&l);
 }
 
+/* A cgroup of the kernel stands for a namespace's root: what is mounted begins at it. */
+static void births_in_a_part_of_the_tree_are_named_once_its_place_is_known(void **state)
+{
+	struct cgroup_names *n;
+	struct live l;
+	char child[600], told[600];
+	uint64_t id;
+
+	begin_live(&l);
+	n = names_of(l.full, 10);
+	/* A dead one tells nothing, neither does one outside. */
+	snprintf(told, sizeof(told), "%s/dead", l.name);
+	born(n, NOBODY, told);
+	expect_name(n, NOBODY, 5 * SEC, NULL);
+	born(n, id_of(l.mounts.v2), "/outside");
+	born(n, NOBODY, told);
+	expect_name(n, NOBODY, 10 * SEC, NULL);
+
+	snprintf(child, sizeof(child), "%s/child", l.full);
+	assert_int_equal(mkdir(child, 0755), 0);
+	id = id_of(child);
+	snprintf(told, sizeof(told), "%s/child", l.name);
+	born(n, id, told);
+	expect_name(n, id, 15 * SEC, "/child");
+	assert_int_equal(rmdir(child), 0);
+
+	/* From now on the dead have names, too; others still have none. */
+	snprintf(told, sizeof(told), "%s/a/b", l.name);
+	born(n, NOBODY, told);
+	expect_name(n, NOBODY, 15 * SEC, "/a/b");
+	snprintf(told, sizeof(told), "%s-sibling/a", l.name);
+	born(n, NOBODY - 1, told);
+	born(n, NOBODY - 2, l.name);
+	born(n, NOBODY - 3, "/");
+	for (uint64_t i = 1; i <= 3; i++)
+		expect_name(n, NOBODY - i, (20 + 5 * i) * SEC, NULL);
+	/* After a rename it may be another place. */
+	cgroup_names_renamed(n, NOBODY - 4, "/any", 4, 0, add_changed, &id);
+	snprintf(told, sizeof(told), "%s/c", l.name);
+	born(n, NOBODY - 5, told);
+	expect_name(n, NOBODY - 5, 50 * SEC, NULL);
+	cgroup_names_free(n);
+	end_live(&l);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -644,6 +790,8 @@ int main(void)
 	    TEST(the_mount_point_must_be_a_folder),
 	    TEST(an_announced_name_outlives_the_cgroup_until_it_is_forgotten),
 	    TEST(a_second_announcement_renames),
+	    TEST(names_below_a_renamed_cgroup_follow),
+	    TEST(names_below_a_renamed_cgroup_that_was_not_known_are_found_again),
 	    TEST(a_cut_or_odd_announcement_is_looked_up_instead),
 	    TEST(beyond_the_capacity_the_dead_go_first_then_the_oldest),
 	    TEST(many_births_and_deaths_keep_the_bound),
@@ -660,7 +808,9 @@ int main(void)
 	    TEST(the_mount_that_shows_most_is_taken),
 	    TEST(broken_lines_are_passed_over),
 	    TEST(the_memory_controller_of_v2_is_seen),
+	    TEST(a_part_of_v2_is_told_from_the_whole),
 	    TEST(an_unreadable_mountinfo_is_an_error),
+	    TEST(births_in_a_part_of_the_tree_are_named_once_its_place_is_known),
 	    TEST(a_cgroup_of_the_kernel_is_found_by_its_handle),
 	    TEST(without_the_capability_a_cgroup_of_the_kernel_is_found_by_walking),
 	};
