@@ -22,9 +22,15 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+for folder in ("lib", "vm"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), folder))
 
+import fetch  # noqa: E402
 import harness  # noqa: E402
+import initramfs  # noqa: E402
+import kernels  # noqa: E402
+import machine as machines  # noqa: E402
+import platforms  # noqa: E402
 from harness import Cgroup, Daemon, built  # noqa: E402
 
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
@@ -149,7 +155,56 @@ def programs(processes, rounds):
     return report
 
 
-# ---- 2. the daemon among other tools ----
+# ---- 2. the rungs below ----
+
+EMULATED = ("aarch64", "6.12", "fentry")
+
+
+def emulated_costs(rounds):
+    """What fault_cost says on a kernel that has the rung, in an emulated machine. Raises fetch.Unavailable."""
+    machine, series, rung = EMULATED
+    platform = platforms.PLATFORMS[machine]
+    tree = initramfs.Tree(platform)
+    tree.program("/usr/bin/fault_cost", platform.built("fault_cost"))
+    booted = machines.boot(platform, kernels.image(machine, series), tree, {"cost": f"fault_cost compare {rounds} 100 {rung}"})
+    return booted.release, booted.output("cost")
+
+
+def added_costs(said):
+    """{work: ([empty program, + ns], [faultd, + ns])} by round."""
+    samples = {}
+    for work, variant, _, ns in map(str.split, said.splitlines()):
+        samples.setdefault((work, variant), []).append(float(ns))
+    return {work: tuple([a - b for a, b in zip(samples[work, v], samples[work, "none"])] for v in ("empty", "faultd")) for work in WORKS}
+
+
+def rungs(processes, rounds):
+    """Where there are no tracepoints. In an emulated machine only the ratio means something."""
+    table = Table("page faults by", "work", "empty program, + ns", "faultd's programs, + ns", "ratio to empty [95 %]")
+
+    def add(name, costs, digits=1):
+        for work in ("read", "write"):
+            empty, counting = costs[work]
+            table.add(name, WORKS[work], spread(empty, digits), spread(counting, digits), ratio_text(ratio(counting, empty)))
+
+    gathered = {work: ([], []) for work in WORKS}
+    for n in range(processes):
+        say(f"rungs: process {n + 1} of {processes}")
+        for work, both in added_costs(run(program("fault_cost"), "compare", rounds, 250, "perf")).items():
+            for all_of_it, values in zip(gathered[work], both):
+                all_of_it.append(statistics.median(values))
+    add("perf event, here", gathered)
+    say("rungs: in an emulated machine")
+    report = "### The rungs below\n\n"
+    try:
+        release, said = emulated_costs(rounds)
+        add(f"{EMULATED[2]}, emulated {EMULATED[0]}, {release}", added_costs(said), 0)
+    except fetch.Unavailable as e:
+        report += f"By {EMULATED[2]} not measured: {e}.\n\n"
+    return report + str(table) + "\nThe time of an emulated machine is none of a real one: there only the ratio counts.\n"
+
+
+# ---- 3. the daemon among other tools ----
 
 
 @contextlib.contextmanager
@@ -327,7 +382,7 @@ def tools(rounds, pages):
     return report + "\n### Mapping and writing many pages\n\n" + str(table)
 
 
-# ---- 3. many cgroups ----
+# ---- 4. many cgroups ----
 
 
 def status_kib(pid, key):
@@ -432,7 +487,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="put the report into docs/performance.md")
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it works, not for figures")
-    parser.add_argument("--only", choices=["programs", "tools", "many"], action="append", help="only this part")
+    parser.add_argument("--only", choices=["programs", "rungs", "tools", "many"], action="append", help="only this part")
     args = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("bench: needs root")
@@ -442,9 +497,11 @@ def main():
     said = "make bench" if not args.quick and not args.only else "tests/bench/bench.py " + " ".join(sys.argv[1:])
     report = f"{host()}; by `{said}`.\nMedians with [quartiles] unless said otherwise; +: added to a fault's cost.\n"
     began = time.monotonic()
-    parts = args.only or ["programs", "tools", "many"]
+    parts = args.only or ["programs", "rungs", "tools", "many"]
     if "programs" in parts:
         report += "\n" + (programs(2, 10) if args.quick else programs(24, 30))
+    if "rungs" in parts:
+        report += "\n" + (rungs(2, 5) if args.quick else rungs(12, 20))
     if "tools" in parts:
         report += "\n" + (tools(2, 20000) if args.quick else tools(10, 100000))
     if "many" in parts:

@@ -2,8 +2,9 @@
 /*
  * What a page fault costs, and what a probe adds to it. bench.py calls this and makes sense of the numbers.
  *
- *   compare ROUNDS PAGES  each round, in random order: no probe, an empty program, faultd's programs, those with times; prints
- *                         "WORK VARIANT ROUND NS_PER_FAULT" for each. One process, one CPU.
+ *   compare ROUNDS PAGES [RUNG]
+ *                         each round, in random order: no probe, an empty program, faultd's programs, those with times; prints
+ *                         "WORK VARIANT ROUND NS_PER_FAULT" for each. One process, one CPU. RUNG is tracepoint, fentry or perf.
  *   touch BATCHES PAGES   prints "WORK NS_PER_FAULT" for each work, the median of the batches, with whatever is attached.
  *   seed RUNS PAGES       maps and writes PAGES pages; prints the milliseconds of each run.
  *   hold                  attaches the empty program until standard input ends; prints "ready".
@@ -11,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -18,7 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -143,13 +147,17 @@ static double quantile_of_batches(enum work work, char *p, size_t pages, int bat
 enum variant { NOTHING, EMPTY, FAULTD, LATENCY, VARIANTS };
 static const char *const variant_names[VARIANTS] = {"none", "empty", "faultd", "latency"};
 
+static const char *const rung_names[PROBE_NONE] = {"tracepoint", "fentry", "perf"};
+static enum probe_backend rung = PROBE_TRACEPOINT;
+
 static struct empty_bpf *empty;
+static int empty_fd = -1; /* of the perf event */
 static struct probe *probe, *with_latency;
 
 static struct probe *open_probe(bool latency)
 {
 	struct probe_options options = {
-	    .backend = PROBE_TRACEPOINT,
+	    .backend = rung,
 	    .max_cgroups = 1024,
 	    .memory_bytes = 64u << 20,
 	    .bad_signals = 1u << BAD_SEGV | 1u << BAD_BUS | 1u << BAD_ILL | 1u << BAD_FPE,
@@ -167,11 +175,52 @@ static struct probe *open_probe(bool latency)
 	return opened;
 }
 
+static void open_empty(void)
+{
+	empty = empty_bpf__open();
+	if (!empty)
+		fail("the empty program does not open");
+	bpf_program__set_autoload(empty->progs.empty_user, rung == PROBE_TRACEPOINT);
+	bpf_program__set_autoload(empty->progs.empty_kern, rung == PROBE_TRACEPOINT);
+	bpf_program__set_autoload(empty->progs.empty_abort, rung == PROBE_FENTRY);
+	bpf_program__set_autoload(empty->progs.empty_event, rung == PROBE_PERF);
+	if (empty_bpf__load(empty))
+		fail("the empty program does not load");
+}
+
+/* On this CPU only: there all is measured. */
+static int attach_event(void)
+{
+	struct perf_event_attr attr = {
+	    .type = PERF_TYPE_SOFTWARE,
+	    .size = sizeof(attr),
+	    .config = PERF_COUNT_SW_PAGE_FAULTS,
+	    .sample_period = 1,
+	};
+
+	empty_fd = (int)syscall(SYS_perf_event_open, &attr, -1, sched_getcpu(), -1, PERF_FLAG_FD_CLOEXEC);
+	if (empty_fd < 0 || ioctl(empty_fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(empty->progs.empty_event)) < 0 ||
+	    ioctl(empty_fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+static int attach_empty(void)
+{
+	return rung == PROBE_PERF ? attach_event() : empty_bpf__attach(empty);
+}
+
+static void detach_empty(void)
+{
+	empty_bpf__detach(empty);
+	if (empty_fd >= 0)
+		close(empty_fd);
+	empty_fd = -1;
+}
+
 static void open_probes(void)
 {
-	empty = empty_bpf__open_and_load();
-	if (!empty)
-		fail("the empty program does not load");
+	open_empty();
 	probe = open_probe(false);
 	with_latency = open_probe(true);
 }
@@ -183,17 +232,17 @@ static void attach(enum variant v)
 	if (v == FAULTD || v == LATENCY)
 		errno = -probe_attach(v == FAULTD ? probe : with_latency);
 	else
-		errno = -empty_bpf__attach(empty);
+		errno = -attach_empty();
 	if (errno)
 		fail("attach");
 	if (v == NOTHING)
-		empty_bpf__detach(empty);
+		detach_empty();
 }
 
 static void detach(enum variant v)
 {
 	if (v == EMPTY)
-		empty_bpf__detach(empty);
+		detach_empty();
 	else if (v == FAULTD || v == LATENCY)
 		probe_detach(v == FAULTD ? probe : with_latency);
 }
@@ -283,8 +332,9 @@ static int do_hold(void)
 {
 	char c;
 
-	empty = empty_bpf__open_and_load();
-	if (!empty || empty_bpf__attach(empty))
+	open_empty();
+	errno = -attach_empty();
+	if (errno)
 		fail("the empty program");
 	puts("ready");
 	fflush(stdout);
@@ -328,7 +378,8 @@ static int do_visit(const char *dir, long count)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fault_cost compare|serve|seed N PAGES, hold, visit DIR COUNT; see the source\n");
+	fprintf(stderr, "usage: fault_cost compare ROUNDS PAGES [tracepoint|fentry|perf], serve|seed N PAGES, hold, "
+			"visit DIR COUNT; see the source\n");
 	return 2;
 }
 
@@ -339,6 +390,11 @@ int main(int argc, char **argv)
 	page = sysconf(_SC_PAGESIZE);
 	if (argc == 2 && !strcmp(argv[1], "hold"))
 		return do_hold();
+	for (enum probe_backend b = 0; argc == 5 && b < PROBE_NONE; b++)
+		if (!strcmp(argv[1], "compare") && !strcmp(argv[4], rung_names[b])) {
+			rung = b;
+			argc = 4;
+		}
 	if (argc != 4 || second <= 0)
 		return usage();
 	if (!strcmp(argv[1], "visit"))

@@ -34,7 +34,7 @@ class Platform:
 
     def built(self, name):
         """A program of the build. Raises fetch.Unavailable."""
-        for folder in ("", "tests/live"):
+        for folder in ("", "tests/live", "tests/bench"):
             path = os.path.join(self.build, folder, name)
             if os.path.exists(path):
                 return path

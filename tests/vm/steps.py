@@ -100,6 +100,23 @@ wait $!
 grep '"address":"0xcafe' /run/trace || { cat /run/trace /run/trace.said; exit 1; }
 """
 
+# A CPU that goes and comes back takes the perf event of its rung along. Between the two, and after it was back for two intervals, the
+# other CPU's faults and its own are counted.
+HOTPLUG = """
+cpu=/sys/devices/system/cpu/cpu1/online
+daemon start hotplug {port} /etc/faultd/hotplug.yaml || exit 1
+count threads 1000
+echo 0 >$cpu
+sleep 3
+CGROUP=one-cpu count write 3000
+echo 1 >$cpu
+sleep 3
+CGROUP=both-cpus count threads 1000
+wget -q -O - http://127.0.0.1:{port}/metrics | grep 'faultd_drops_total{{reason="cpu_gap"}}'
+cat /run/hotplug.log
+daemon stop hotplug
+"""
+
 # What the verifier says to the daemon's own way to load the programs, if it refuses any. Nobody waits for the end.
 WHY = """
 grep -q 'not usable' /run/main.log || exit 0
@@ -187,6 +204,7 @@ def ordinary(machine, series):
     steps["memcg"] = (
         f"daemon start memcg {PORT} /etc/faultd/memcg.yaml {unit_capabilities()} && CGROUP=memcg WAIT=5 count write 20000 && daemon stop memcg"
     )
+    steps["hotplug"] = HOTPLUG.format(port=PORT)
     for name in TRIES:
         steps[f"try-{name}"] = try_step(name)
     steps.update({"log": "cat /run/main.log", "why": WHY, "dmesg": "dmesg"})
@@ -226,6 +244,7 @@ def tree(platform):
     # A long interval: what the end of a handler takes back shall not have been told before, however slow the machine is.
     tree.write(CONFIG + ".d/50-slow.yaml", "interval: 10s\nwindows: [10s]\n")
     tree.write("/etc/faultd/second.yaml", configuration(SECOND_PORT, {"page_faults": "perf", "bad_access": False}))
+    tree.write("/etc/faultd/hotplug.yaml", configuration(PORT, {"page_faults": "perf"}))
     tree.write("/etc/faultd/memcg.yaml", configuration(PORT, {"page_faults": "memcg"}))
     for rung in {rung for rung, _, _ in TRIES.values()}:
         tree.write(f"/etc/faultd/try-{rung}.yaml", configuration(TRY_PORT, {"page_faults": rung}))
