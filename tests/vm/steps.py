@@ -105,7 +105,7 @@ grep '"address":"0xcafe' /run/trace || { cat /run/trace /run/trace.said; exit 1;
 HOTPLUG = """
 cpu=/sys/devices/system/cpu/cpu1/online
 daemon start hotplug {port} /etc/faultd/hotplug.yaml || exit 1
-count threads 1000
+CGROUP=before count threads 1000
 echo 0 >$cpu
 sleep 3
 CGROUP=one-cpu count write 3000
