@@ -106,6 +106,12 @@ static __always_inline struct note *note_of(struct task_struct *task)
 	return bpf_task_storage_get(&notes, task, 0, 0);
 }
 
+/* That of the process' first thread, which may be the thread itself. */
+static __always_inline struct note *note_of_leader(struct task_struct *task, struct note *own)
+{
+	return task->group_leader == task ? own : note_of(task->group_leader);
+}
+
 static __always_inline struct note *make_note(struct task_struct *task)
 {
 	struct note *note = bpf_task_storage_get(&notes, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -198,8 +204,8 @@ static __always_inline void note_time(struct task_struct *task)
  * queue. It needs a note only where it could be taken for one in the group's. */
 static __always_inline void note_fault(struct task_struct *task, __u32 bit)
 {
-	struct note *leader = note_of(task->group_leader);
 	struct note *own = note_of(task);
+	struct note *leader = note_of_leader(task, own);
 
 	if (own)
 		own->sent &= ~bit;
@@ -419,7 +425,7 @@ int BPF_PROG(bad_delivered, int sig, struct kernel_siginfo *info, struct k_sigac
 	if (!(signals & d.bit))
 		return 0;
 	own = note_of(task);
-	leader = note_of(task->group_leader);
+	leader = note_of_leader(task, own);
 	d.code = signal_code(info);
 	sender = note_of_sender(own, leader, d.bit);
 	d.sent = sender || d.code <= 0;
