@@ -45,6 +45,10 @@ struct cgroup_names {
 	bool handles;
 	bool partial;  /* the mount's root is not the hierarchy's */
 	char *outside; /* then: the kernel's path of what is mounted, NULL until it is learnt */
+	/* Until then: the birth heard last, to be tried again at the next or when a name was looked up: the kernel tells of
+	 * a birth before the cgroup can be looked up. The path is NULL if there is none. */
+	uint64_t unplaced_id;
+	char *unplaced_path;
 	struct table *by_id;
 	struct queue alive, dead;
 	bool walked;
@@ -360,6 +364,7 @@ struct cgroup_names *cgroup_names_free(struct cgroup_names *n)
 		table_free(n->by_id);
 		free(n->mount);
 		free(n->outside);
+		free(n->unplaced_path);
 		close_fd(n->mount_fd);
 		free(n);
 	}
@@ -367,15 +372,34 @@ struct cgroup_names *cgroup_names_free(struct cgroup_names *n)
 }
 
 /* Finds where the mounted part begins from a cgroup of it: what is left of the kernel's path leads to that very id. */
-static void learn_outside(struct cgroup_names *n, uint64_t id, const char *path, size_t len)
+static void learn_outside(struct cgroup_names *n, uint64_t id, const char *path)
+{
+	for (const char *rest = path; !n->outside && (rest = strchr(rest + 1, '/'));)
+		if (leads_to(n, rest, id))
+			n->outside = strndup(path, (size_t)(rest - path));
+}
+
+static void learn_outside_from_unplaced(struct cgroup_names *n)
+{
+	if (!n->unplaced_path)
+		return;
+	learn_outside(n, n->unplaced_id, n->unplaced_path);
+	if (n->outside)
+		free(take_ptr(n->unplaced_path));
+}
+
+static void learn_outside_from_birth(struct cgroup_names *n, uint64_t id, const char *path, size_t len)
 {
 	auto_free char *whole = strndup(path, len);
 
-	for (char *rest = whole; rest && (rest = strchr(rest + 1, '/'));)
-		if (leads_to(n, rest, id)) {
-			n->outside = strndup(whole, (size_t)(rest - whole));
-			return;
-		}
+	learn_outside_from_unplaced(n);
+	if (!n->outside && whole)
+		learn_outside(n, id, whole);
+	if (n->outside || !whole)
+		return;
+	free(n->unplaced_path);
+	n->unplaced_path = take_ptr(whole);
+	n->unplaced_id = id;
 }
 
 /* Turns the kernel's path into that within the mount. False if it cannot, or the cgroup is not in there. */
@@ -386,7 +410,7 @@ static bool from_outside(struct cgroup_names *n, uint64_t id, const char **path,
 	if (!n->partial)
 		return true;
 	if (!n->outside)
-		learn_outside(n, id, *path, *len);
+		learn_outside_from_birth(n, id, *path, *len);
 	outside = n->outside ? strlen(n->outside) : SIZE_MAX;
 	if (*len <= outside || memcmp(*path, n->outside, outside) != 0 || (*path)[outside] != '/')
 		return false;
@@ -409,7 +433,8 @@ void cgroup_names_born(struct cgroup_names *n, uint64_t id, const char *path, si
 	}
 	/* A former name is out of date by now; while the cgroup lives its handle tells the new one. */
 	drop(n, table_get(n->by_id, id));
-	(void)find_by_handle(n, id, &found);
+	if (find_by_handle(n, id, &found) == 0)
+		learn_outside_from_unplaced(n);
 }
 
 /* `path` is below `folder`; what is left of it begins with '/'. */
@@ -439,6 +464,7 @@ void cgroup_names_renamed(struct cgroup_names *n, uint64_t id, const char *path,
 
 	/* It may be what the mounted part is in. */
 	free(take_ptr(n->outside));
+	free(take_ptr(n->unplaced_path));
 	cgroup_names_born(n, id, path, len, cut);
 	name = table_get(n->by_id, id);
 	last = name ? strrchr(name->path, '/') : NULL;
@@ -482,7 +508,11 @@ int cgroup_names_find(struct cgroup_names *n, uint64_t id, uint64_t now_ns, char
 		return *ret ? 0 : -ENOMEM;
 	}
 	r = find_by_handle(n, id, ret);
-	return r == -EOPNOTSUPP ? find_by_walk(n, id, now_ns, ret) : r;
+	if (r == -EOPNOTSUPP)
+		r = find_by_walk(n, id, now_ns, ret);
+	if (r == 0)
+		learn_outside_from_unplaced(n);
+	return r;
 }
 
 int cgroup_names_alive(struct cgroup_names *n, uint64_t id)

@@ -20,7 +20,8 @@ struct cgroup_names *cgroup_names_free(struct cgroup_names *n);
 
 /* `path` need not be NUL-terminated; `cut` says that the kernel may have cut it: then it is looked up instead. Where only a part of
  * the hierarchy is mounted (a cgroup namespace) the kernel's path begins at the real root: where the part begins is learnt from the
- * first birth within it that is heard while the cgroup lives; until then, births are looked up, too. */
+ * first birth within it that can be looked up when it is heard, when the next one is or when a name is; until then, births are
+ * looked up, too. */
 void cgroup_names_born(struct cgroup_names *n, uint64_t id, const char *path, size_t len, int cut);
 /* The cgroup has the new path from now on (v1 only), and so have all below it: their kept names follow, or are dropped if it cannot be
  * told which those are, to be looked up again. `changed` is called for each of these, `id` not included. */

@@ -783,6 +783,66 @@ static void births_in_a_part_of_the_tree_are_named_once_its_place_is_known(void 
 	end_live(&l);
 }
 
+static uint64_t made(const char *folder)
+{
+	uint64_t id;
+
+	assert_int_equal(mkdir(folder, 0755), 0);
+	id = id_of(folder);
+	assert_int_equal(rmdir(folder), 0);
+	return id;
+}
+
+/* The kernel tells of a birth before the cgroup can be looked up. Here its id is foretold from how ids of cgroups made one after
+ * the other go up, until nobody else made one in between. */
+static struct cgroup_names *names_told_too_early(const struct live *l, const char *child, const char *told,
+						 uint64_t *ret)
+{
+	for (unsigned attempt = 0; attempt < 100; attempt++) {
+		struct cgroup_names *n = names_of(l->full, 10);
+		uint64_t first = made(child), second = made(child), foretold = second + (second - first);
+
+		born(n, foretold, told);
+		assert_int_equal(mkdir(child, 0755), 0);
+		*ret = id_of(child);
+		if (*ret == foretold)
+			return n;
+		assert_int_equal(rmdir(child), 0);
+		cgroup_names_free(n);
+	}
+	fail_msg("others make cgroups all the time");
+	return NULL;
+}
+
+static void a_birth_that_is_told_before_it_can_be_looked_up_shows_the_place_later(void **state)
+{
+	struct live l;
+	char child[600], told[600], brief[600];
+
+	begin_live(&l);
+	snprintf(child, sizeof(child), "%s/child", l.full);
+	snprintf(told, sizeof(told), "%s/child", l.name);
+	snprintf(brief, sizeof(brief), "%s/brief", l.name);
+	for (int asked = 0; asked < 2; asked++) {
+		uint64_t id;
+		struct cgroup_names *n = names_told_too_early(&l, child, told, &id);
+
+		/* Either the next birth shows it, or its name's being asked for, while it lives. */
+		if (asked) {
+			expect_name(n, id, 0, "/child");
+			assert_int_equal(rmdir(child), 0);
+		}
+		born(n, NOBODY, brief);
+		expect_name(n, NOBODY, 5 * SEC, "/brief");
+		if (!asked) {
+			expect_name(n, id, 5 * SEC, "/child");
+			assert_int_equal(rmdir(child), 0);
+		}
+		cgroup_names_free(n);
+	}
+	end_live(&l);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -812,6 +872,7 @@ int main(void)
 	    TEST(a_part_of_v2_is_told_from_the_whole),
 	    TEST(an_unreadable_mountinfo_is_an_error),
 	    TEST(births_in_a_part_of_the_tree_are_named_once_its_place_is_known),
+	    TEST(a_birth_that_is_told_before_it_can_be_looked_up_shows_the_place_later),
 	    TEST(a_cgroup_of_the_kernel_is_found_by_its_handle),
 	    TEST(without_the_capability_a_cgroup_of_the_kernel_is_found_by_walking),
 	};
