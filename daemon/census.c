@@ -39,8 +39,9 @@ struct census {
 	struct cgroup_names *names; /* NULL: no hierarchy to look in */
 	uint64_t now_ns;            /* of the running call */
 
-	uint64_t died[DEAD_PER_TICK]; /* announced deaths that wait for the next tick */
+	uint64_t died[DEAD_PER_TICK]; /* announced deaths that wait for the next turnover */
 	size_t n_died;
+	size_t n_collected; /* of these, heard before the last collection began: only their counts are all collected */
 
 	uint64_t *round; /* ids that are checked for life, a few per tick */
 	size_t n_round, round_at, round_capacity;
@@ -262,9 +263,11 @@ static void bury(struct census *c, uint64_t id)
 
 static void bury_announced(struct census *c)
 {
-	for (size_t i = 0; i < c->n_died; i++)
+	for (size_t i = 0; i < c->n_collected; i++)
 		bury(c, c->died[i]);
-	c->n_died = 0;
+	c->n_died -= c->n_collected;
+	memmove(c->died, c->died + c->n_collected, c->n_died * sizeof(c->died[0]));
+	c->n_collected = 0;
 }
 
 static void on_died(uint64_t id, void *userdata)
@@ -450,6 +453,7 @@ void census_refresh(struct census *c, uint64_t now_ns)
 	if (c->ladder->probe) {
 		/* Names first: whoever faulted was born before. */
 		(void)hear(c, LIFE_RECORDS_MAX);
+		c->n_collected = c->n_died;
 		probe_collect(c->ladder->probe, on_growth, c);
 	}
 	update_self(c);
